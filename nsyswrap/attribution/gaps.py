@@ -202,11 +202,6 @@ def _active_threads(context: TraceContext, states: ThreadStates, some: DeviceGap
     """Return the thread that explains each gap: the launcher, or a busier thread where the launcher only waited.
 
     The busier one is typically the main thread, for which autograd's thread waits.
-
-    Args:
-        context: The trace and its operations and phases.
-        states: What the threads do.
-        some: Some gaps, with their launchers.
     """
     active, threads, start = some.launcher.copy(), some.threads.tolist(), some.spans.start
     # The part of each gap before the launch call; may be empty.

@@ -6,8 +6,7 @@
     pieces      | 0: wait | 1: cpu | 2: launch  |    | 3: cpu | 4: ..|
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -109,17 +108,16 @@ class IdlePieces:
                 mask |= cause == code
         return found
 
-    def is_named(self, pattern: re.Pattern[str], rows: Indices) -> Mask:
-        """Return which pieces in ``rows`` are explained by a call whose name begins with the pattern."""
-        wanted = [index for index, name in enumerate(self.states.names) if pattern.match(name)]
-        found: Mask = np.isin(self.pieces.name[rows], wanted)
+    def is_named(self, wanted: Callable[[str], object], among: Mask) -> Mask:
+        """Return the pieces among some that are explained by a call whose name is wanted."""
+        found, rows = self.none, np.flatnonzero(among)
+        names = [index for index, name in enumerate(self.states.names) if wanted(name)]
+        found[rows] = np.isin(self.pieces.name[rows], names)
         return found
 
     def in_os_call(self, kind: int, among: Mask) -> Mask:
         """Return the pieces among some that are explained by a call of the operating system of this kind."""
-        found, rows = self.none, np.flatnonzero(among)
-        found[rows] = np.isin(self.pieces.name[rows], self.states.os_calls(kind))
-        return found
+        return self.is_named(lambda name: api_calls.os_call_kind(name) == kind, among)
 
     def is_marked(self, *kinds: int) -> Mask:
         """Return the pieces that lie mostly inside marks of nsyswrap of these kinds, on their own thread."""
@@ -161,7 +159,7 @@ class IdlePieces:
         closes = np.append(gap[1:] != gap[:-1], True)[: len(rows)]
         return _in_ranges(self.first[gap[closes]], rows[closes] + 1, len(self.gap))
 
-    def set_back(self, delayed: Mask, delay: Times, free: Mask, inside: Mask | None = None) -> Mask:
+    def set_back(self, delayed: Mask, delay: Times, free: Mask, inside: Mask) -> Mask:
         """Return the idle time that delays of the host cause, in the gap of each delay and in the gaps after it.
 
         When the GPU goes idle during a delay, all later launches are late by the length of the delay. So the delay
@@ -178,9 +176,9 @@ class IdlePieces:
             delayed: Which gaps begin during a delay.
             delay: Length of the delay of each gap, in ns; read where ``delayed``.
             free: The pieces that no other root cause explains yet.
-            inside: The pieces during the delays, which are a part of the time that these explain; None for none.
+            inside: The pieces during the delays, which are a part of the time that these explain.
         """
-        wanted = free if inside is None else free | inside
+        wanted = free | inside
         explained = self.none
         late = np.flatnonzero(delayed & (delay > 0))
         process = self.process_at(self.first[late])
@@ -194,12 +192,6 @@ class IdlePieces:
 
         A spell is the time between two moments at which the host has caught up. The idle time from its first delayed
         gap on is explained up to the sum of its delays so far. A piece counts if half of it is below that.
-
-        Args:
-            late: The delayed gaps, ascending.
-            delay: Length of the delay of each, in ns.
-            process: The process whose pieces count.
-            wanted: The pieces to choose from.
         """
         start = self.gaps.spans.start
         spell_of = np.searchsorted(self._caught_up, start[late], side="right")

@@ -154,20 +154,16 @@ def on_device(context: TraceContext, launched: LaunchTimes, device_id: int) -> L
     return LaunchTimes(*(taken(getattr(launched, field.name), rows) for field in fields(launched)))
 
 
-def pace_of(context: TraceContext, launched: LaunchTimes) -> Pace:
-    """Return the pace of all given launches together."""
-    return _pace(context, launched, slice(None))
-
-
 def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
     """Return the pace of each phase in the order of phases; launches outside of all phases come last."""
     phase = taken(context.phase_of_operations, launched.row)
     codes = [*range(len(context.phases.names)), NO_PHASE]
     chosen = ((context.phases.name(code), np.flatnonzero(phase == code)) for code in codes)
-    return {name: _pace(context, launched, mine) for name, mine in chosen if len(mine)}
+    return {name: pace_of(context, launched, mine) for name, mine in chosen if len(mine)}
 
 
-def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice) -> Pace:
+def pace_of(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice = slice(None)) -> Pace:
+    """Return the pace of some launches together; of all that are given unless ``chosen`` has their indices."""
     rows = launched.row[chosen]
     known = launched.since[chosen]
     known = taken(known, known >= 0)

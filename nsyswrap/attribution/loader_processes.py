@@ -5,7 +5,6 @@ import re
 import numpy as np
 
 from nsyswrap.base.intervals import label_at
-from nsyswrap.base.rows import taken
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
 from nsyswrap.trace import tables
@@ -22,14 +21,12 @@ def has_loader_processes(trace: Trace, phases: Phases, process: int) -> bool:
     in_data, calls = phases.code(DATA), trace[tables.OS_CALLS]
     if in_data == NO_PHASE:
         return False
-    waits = tables.numbers_by_name(
-        trace, tables.OS_CALLS, lambda name: int(_FROM_OTHERS.fullmatch(name) is not None), np.int8
-    )
+    waits = tables.rows_named(trace, tables.OS_CALLS, _FROM_OTHERS.fullmatch)
     # Threads of the CUDA driver poll all the time.
     main = phases.main_thread.get(process, process)
-    names, threads, start = coded(calls, "name_id").codes, coded(calls, "thread"), array(calls, "start")
+    threads, start = coded(calls, "thread"), array(calls, "start")
     for some in blocks(len(calls)):
-        rows = np.flatnonzero(taken(waits > 0, names[some]) & threads.equal(main, some))
+        rows = np.flatnonzero(waits[some] & threads.equal(main, some))
         if (label_at(phases.own(main), start[some][rows], NO_PHASE) == in_data).any():
             return True
     return False

@@ -24,10 +24,10 @@ def find_starts(context: TraceContext, window: Window) -> Times:
     all processes of an epoch together; the starts of the first epoch are warm-up.
     """
     trace = context.trace
-    kinds = tables.by_name(trace, tables.OS_CALLS, lambda name: int(_FORK.fullmatch(name) is not None), np.int8)
+    forks = tables.rows_named(trace, tables.OS_CALLS, _FORK.fullmatch)
     calls = trace[tables.OS_CALLS]
     start, thread = array(calls, "start"), coded(calls, "thread")
-    rows = np.flatnonzero((kinds > 0) & (start >= window.start_ns) & (start < window.end_ns))
+    rows = np.flatnonzero(forks & (start >= window.start_ns) & (start < window.end_ns))
     in_data = context.phases.at(thread[rows], start[rows]) == context.phases.code(DATA)
     loading = np.array([has_loader(context.trace, int(each)) for each in tables.process_of(thread[rows])], bool)
     found = np.sort(start[rows[in_data | loading]])

@@ -84,7 +84,7 @@ NO_PIECES = Pieces(*NOTHING, _NO_INDICES, _NO_CODES, _NO_CODES, _NO_CODES, _NO_I
 SPARE = 1.25
 
 
-def joined_in_order(parts: Iterable[Pieces], part_count: int = 1) -> Pieces:
+def joined_in_order(parts: Iterable[Pieces], part_count: int) -> Pieces:
     """Return the pieces of all parts, part by part.
 
     Args:

@@ -1,30 +1,29 @@
 """The lines of Python that ran while a GPU was idle, from the samples of the thread that explains the idle time."""
 
-from functools import cache
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.base.intervals import Indices, Spans, containing
+from nsyswrap.base.row_sums import typed_table
 from nsyswrap.events.python_stacks import SourceLines
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Frame, array
 
 COLUMNS = {
-    "device_id": "int64",
-    "cause": "object",
-    "rule": "object",
-    "phase": "object",
-    "function": "object",
-    "file": "object",
-    "line": "int64",
-    "innermost": "object",
-    "sample_count": "int64",
-    "share": "float64",
-    "idle_estimate_ns": "int64",
+    "device_id": np.int64,
+    "cause": str,
+    "rule": str,
+    "phase": str,
+    "function": str,
+    "file": str,
+    "line": np.int64,
+    "innermost": str,
+    "sample_count": np.int64,
+    "share": np.float64,
+    "idle_estimate_ns": np.int64,
 }
 ORDER = ["idle_estimate_ns", "sample_count", "cause", "rule", "phase", "file", "line"]
 
@@ -44,10 +43,11 @@ def find_sampled_lines(
         rule: Code of the rule of each piece.
         names: Names of the causes and of the rules, by code.
     """
-    if not len(context.trace[tables.SAMPLES]):
-        return _no_rows().copy()
-    causes, rules = names
+    types = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
     sample, piece = samples_inside(context, pieces)
+    if not len(sample):
+        return typed_table([], types)
+    causes, rules = names
     width = len(context.phases.names) + 1
     key = (pieces.cause.astype(np.int64) * len(rules) + rule) * width + pieces.phase + 1
     idle = idle_by_key(context, pieces, key)
@@ -61,23 +61,13 @@ def find_sampled_lines(
             share = count / len(stacks)
             line = (own.function, own.file, own.line, spelled(inner))
             rows.append((*place, *line, count, share, round(share * idle[each])))
-    if not rows:
-        return _no_rows().copy()
-    columns = _no_rows().dtypes
-    frame = pd.DataFrame(rows, columns=list(columns.index)).astype(dict(columns))
-    return frame.sort_values(ORDER, ascending=[False, False, *([True] * 5)], ignore_index=True)
+    order = [False, False, *([True] * 5)]
+    return typed_table(rows, types).sort_values(ORDER, ascending=order, ignore_index=True)
 
 
 def spelled(frame: Frame) -> str:
     """Return a frame in words: ``train.py:42 in transform``."""
     return f"{frame.file}:{frame.line} in {frame.function}"
-
-
-@cache
-def _no_rows() -> pd.DataFrame:
-    """Return the table without rows: made once, since each of a thousand ranks needs it."""
-    columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
-    return pd.DataFrame(columns=list(columns)).astype(columns)
 
 
 def samples_inside(context: TraceContext, pieces: Pieces) -> tuple[Indices, Indices]:

@@ -1,23 +1,22 @@
 """The stacks of Python that ran while a GPU was idle, by root cause: what a flame graph is drawn from."""
 
-from functools import cache
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.attribution.sampled_lines import idle_by_key, samples_inside, spelled
+from nsyswrap.base.row_sums import typed_table
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 
 COLUMNS = {
-    "device_id": "int64",
-    "rule": "object",
-    "stack": "object",
-    "sample_count": "int64",
-    "idle_estimate_ns": "int64",
+    "device_id": np.int64,
+    "rule": str,
+    "stack": str,
+    "sample_count": np.int64,
+    "idle_estimate_ns": np.int64,
 }
 ORDER = ["idle_estimate_ns", "sample_count", "rule", "stack"]
 # Between the frames of a stack, as programs that draw flame graphs expect it.
@@ -41,9 +40,10 @@ def find_sampled_stacks(
         rule: Code of the rule of each piece.
         rules: Names of the rules, by code.
     """
-    sample, piece = samples_inside(context, pieces) if len(context.trace[tables.SAMPLES]) else (rule[:0], rule[:0])
+    types = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
+    sample, piece = samples_inside(context, pieces)
     if not len(sample):
-        return _no_rows().copy()
+        return typed_table([], types)
     width = len(context.phases.names) + 1
     key = (pieces.cause.astype(np.int64) * len(rules) + rule) * width + pieces.phase + 1
     idle = idle_by_key(context, pieces, key)
@@ -57,24 +57,13 @@ def find_sampled_stacks(
         SEPARATOR.join(spelled(frame).replace(SEPARATOR, ",") for frame in reversed(each))
         for each in context.lines.stacks
     ]
-    table = pd.DataFrame(
-        {
-            "rule": [rules[code] for code in grouped["rule"]],
-            "stack": [spelt[code] for code in grouped["stack"]],
-            "sample_count": grouped["sample_count"],
-            "idle_estimate_ns": grouped["ns"].round(),
-        }
-    ).astype(dict(_no_rows().dtypes))
-    table = _ordered(table.groupby(["rule", "stack"], as_index=False).sum())
+    rows = [
+        (rules[rule_code], spelt[stack_code], count, round(ns))
+        for rule_code, stack_code, count, ns in grouped.itertuples(index=False)
+    ]
+    table = _ordered(typed_table(rows, types).groupby(["rule", "stack"], as_index=False).sum())
     rest = table[MOST_STACKS:].assign(stack="").groupby(["rule", "stack"], as_index=False).sum()
     return table if rest.empty else _ordered(pd.concat([table[:MOST_STACKS], rest], ignore_index=True))
-
-
-@cache
-def _no_rows() -> pd.DataFrame:
-    """Return the table without rows: made once, since each of a thousand ranks needs it."""
-    columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
-    return pd.DataFrame(columns=list(columns)).astype(columns)
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.base.rows import chosen
+from nsyswrap.base.rows import BLOCK, chosen
 
 Times = npt.NDArray[np.int64]
 # Rows of arrays, in as many bytes as whoever makes them chooses.
@@ -66,8 +66,6 @@ class Spans(NamedTuple):
 
 # With so many times for each edge, looking for the edges is faster; measured with 7 million times.
 MANY_TIMES = 4
-# Rows that are chosen at a time, so that intermediate arrays fit into the cache of a core.
-BLOCK = 1 << 16
 
 NOTHING = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -207,16 +205,15 @@ def covered(spans: Spans, start: Times, end: Times) -> Times:
     whole = np.zeros(len(spans.start) + 1, np.int64)
     np.subtract(spans.end, spans.start, out=whole[1:])
     np.cumsum(whole[1:], out=whole[1:])
-    length: Times = np.maximum(_before(spans, whole, np.maximum(start, end)) - _before(spans, whole, start), 0)
+
+    def before(at: Times) -> Times:
+        index = places(spans.start, at)
+        beyond = np.where(index > 0, np.maximum(spans.end[np.maximum(index - 1, 0)] - at, 0), 0)
+        covered_before: Times = whole[index] - beyond
+        return covered_before
+
+    length: Times = np.maximum(before(np.maximum(start, end)) - before(start), 0)
     return length
-
-
-def _before(spans: Spans, whole: Times, at: Times) -> Times:
-    """Return how many covered ns lie before each time; ``whole`` is how many lie before each span."""
-    index = places(spans.start, at)
-    beyond = np.where(index > 0, np.maximum(spans.end[np.maximum(index - 1, 0)] - at, 0), 0)
-    result: Times = whole[index] - beyond
-    return result
 
 
 def containing(spans: Spans, at: Times) -> Indices:
@@ -243,15 +240,12 @@ def layered(layers: list[tuple[int, Spans]]) -> LabelledSpans:
         layers: ``(code, spans)`` in order of precedence.
     """
     taken = NOTHING
-    parts: list[Spans] = []
-    codes: list[npt.NDArray[np.int32]] = []
+    parts: list[LabelledSpans] = []
     for code, spans in layers:
         free = subtract(spans, taken)
-        if len(free.start):
-            parts.append(free)
-            codes.append(np.full(len(free.start), code, np.int32))
-            taken = union(taken, free)
-    return _ordered(parts, codes)
+        parts.append(LabelledSpans(free, np.full(len(free.start), code, np.int32)))
+        taken = union(taken, free)
+    return in_order(*parts)
 
 
 def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> LabelledSpans:
@@ -314,7 +308,7 @@ def fill(over: LabelledSpans, under: LabelledSpans) -> LabelledSpans:
         return under
     low, high = int(under.spans.start[0]), int(under.spans.end[-1])
     left, _, start, end = overlay(under.spans, gaps(over.spans, low, high))
-    return _ordered([over.spans, Spans(start, end)], [over.code, under.code[left]])
+    return in_order(over, LabelledSpans(Spans(start, end), under.code[left]))
 
 
 def within(labels: LabelledSpans, start_ns: int, end_ns: int) -> LabelledSpans:
@@ -335,13 +329,9 @@ def label_at(labels: LabelledSpans, at: Times, default: int) -> npt.NDArray[np.i
 
 def in_order(*parts: LabelledSpans) -> LabelledSpans:
     """Return labelled spans that do not overlap as one, in order of time."""
-    return _ordered([each.spans for each in parts], [each.code for each in parts])
-
-
-def _ordered(parts: list[Spans], codes: list[npt.NDArray[np.int32]]) -> LabelledSpans:
     if not parts:
         return LabelledSpans(NOTHING, np.empty(0, np.int32))
-    start = np.concatenate([p.start for p in parts])
+    start = np.concatenate([each.spans.start for each in parts])
     order = np.argsort(start, kind="stable")
-    end = np.concatenate([p.end for p in parts])[order]
-    return LabelledSpans(Spans(start[order], end), np.concatenate(codes)[order])
+    end = np.concatenate([each.spans.end for each in parts])[order]
+    return LabelledSpans(Spans(start[order], end), np.concatenate([each.code for each in parts])[order])

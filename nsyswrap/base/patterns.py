@@ -1,5 +1,6 @@
-"""A time limit for regular expressions of the user, which may try for ever, such as ``(a+)+$`` on a long text."""
+"""Regular expressions of the user, and a time limit for them: some try for ever, such as ``(a+)+$`` on a long text."""
 
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,25 @@ from nsyswrap.base.errors import UsageError
 
 # Processor time, so that the limit does not depend on how busy the machine is. A million texts take 0.5 s.
 LIMIT_S = 10.0
+
+
+def compiled(option: str, pattern: str, example: str) -> re.Pattern[str]:
+    """Return a pattern of the user.
+
+    Args:
+        option: The option that it was given with.
+        pattern: The pattern.
+        example: A pattern that the option may have, for the error.
+
+    Raises:
+        UsageError: The pattern is not a regular expression.
+    """
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"{option} {pattern!r} is not a regular expression: {error}", hint=f"write it as {option} {example!r}"
+        ) from error
 
 
 @contextmanager

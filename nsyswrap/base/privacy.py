@@ -205,12 +205,11 @@ def distinct(texts: Iterable[str], clean: Callable[[str], str]) -> dict[str, str
         texts: The texts, in any order.
         clean: A way of a ``Cleaner``.
     """
-    every = sorted(set(texts))
-    found = {text: clean(text) for text in every}
+    found = {text: clean(text) for text in sorted(set(texts))}
     taken = {text for text, cleaned in found.items() if text == cleaned}
-    for text in every:
-        if text != found[text]:
-            found[text] = _unused(found[text], taken)
+    for text, cleaned in found.items():
+        if text != cleaned:
+            found[text] = _unused(cleaned, taken)
             taken.add(found[text])
     return found
 

@@ -9,12 +9,8 @@ from pathlib import Path
 MOST_BYTES = 512 * 2**20
 
 
-def read_text_file(path: Path, most_bytes: int = MOST_BYTES) -> str:
+def read_text_file(path: Path) -> str:
     """Return the text of a file in UTF-8.
-
-    Args:
-        path: The file.
-        most_bytes: Its largest size.
 
     Raises:
         OSError: It cannot be read, is no regular file, or is too large.
@@ -27,7 +23,6 @@ def read_text_file(path: Path, most_bytes: int = MOST_BYTES) -> str:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "It is a device or a pipe, not a file")
-        if status.st_size > most_bytes:
-            raise OSError(errno.EFBIG, f"It is larger than {most_bytes // 2**20} MiB")
-        content = file.read(most_bytes + 1)
-    return content.decode("utf-8")
+        if status.st_size > MOST_BYTES:
+            raise OSError(errno.EFBIG, f"It is larger than {MOST_BYTES // 2**20} MiB")
+        return file.read(MOST_BYTES + 1).decode("utf-8")

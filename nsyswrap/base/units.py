@@ -272,9 +272,9 @@ def scale_for(values: Iterable[Number], unit: Literal["ns", "bytes", "hz"]) -> S
         unit: The base unit.
     """
     sizes = sorted(abs(float(value)) for value in values if not is_missing(value) and float(value))
-    largest, middle = (sizes[-1], sizes[len(sizes) // 2]) if sizes else (0.0, 0.0)
     if not sizes:
         return Scale(1, "", 0)
+    largest, middle = sizes[-1], sizes[len(sizes) // 2]
     divisor, sign = next((step for step in reversed(_SCALES[unit]) if largest >= step[0]), _SCALES[unit][0])
     if divisor == 1:
         return Scale(1, sign, 0)

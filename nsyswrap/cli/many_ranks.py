@@ -20,7 +20,7 @@ from nsyswrap.ranks.charging import Charges, charged
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.identity import find_ranks
 from nsyswrap.ranks.join import join, order_of
-from nsyswrap.ranks.late_ranks import late_ranks_of
+from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.many import ManyRanks, OtherRanks, in_detail, join_heads, restricted
 from nsyswrap.ranks.parts import find_parts
@@ -79,7 +79,7 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
     """Return the report of all ranks, from a context of those that are shown in detail."""
     found, settings = many.collectives, replace(settings, clock_errors=many.clock_errors)
     charges = charged(found, times, window, many.phases)
-    late = late_ranks_of(many.steps, many.clock_errors, window, found, charges)
+    late = find_late_ranks(many.steps, many.clock_errors, window, found, charges)
     chosen = in_detail(many, times, [each for each in late if is_named(each, window)])
     context = _context(many, sources, sorted(chosen), settings)
     number, detailed = {rank.device_id: rank.number for rank in many.ranks.each}, set(context.operations.devices)

@@ -4,6 +4,7 @@ Calls are those of CUDA, of the operating system, and the overhead of the profil
 """
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,8 @@ _WAIT = re.compile(
     r"p?poll|p?select|epoll_p?wait|recv\w*|accept4?|wait(?:pid|id|3|4)?"
     r"|(?:clock_)?nanosleep|u?sleep|sig(?:timed)?wait\w*|mq_\w*receive|msgrcv|io_getevents|connect"
 )
-_SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
+# Those that wait for nothing but time.
+SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
 # Calls on files. `read` and `write` may also be calls on a pipe or a socket: the capture does not show which, and only
 # samples of the host may (blocked_calls).
 _FILE = re.compile(
@@ -83,14 +85,14 @@ _LOADED = re.compile(r"dlopen|dlclose|dlmopen")
 _VERSION = re.compile(r"(?:_pt[ds][sz])?(?:_v\d+)?(?:_pt[ds][sz])?$")
 
 
-def is_sleep(name: str) -> bool:
-    """Return whether a call of the operating system waits for nothing but time."""
-    return _SLEEP.fullmatch(name) is not None
-
-
 def base_name(name: str) -> str:
     """Return a call's name without its version and default stream: cudaMemcpy for cudaMemcpy_ptds_v7000."""
     return _VERSION.sub("", name)
+
+
+def calls_named(trace: Trace, wanted: Callable[[str], object]) -> Mask:
+    """Return which rows of ``trace[CALLS]`` have a name that is wanted, without its version and default stream."""
+    return tables.rows_named(trace, tables.CALLS, lambda name: wanted(base_name(name)))
 
 
 def call_kind(name: str) -> int | None:
@@ -102,6 +104,11 @@ def call_kind(name: str) -> int | None:
     if _COPY.match(name) and not _ASYNC.search(name):
         return BLOCKING_COPY
     return MODULE_LOAD if _MODULE_LOAD.match(name) else None
+
+
+def synchronizes(name: str) -> bool:
+    """Return whether the call waits for the GPU."""
+    return call_kind(name) == SYNCHRONIZATION
 
 
 def is_copy(name: str) -> bool:

@@ -16,11 +16,6 @@ _WHOLE = frozenset({"total_ns", "min_ns", "max_ns"})
 SHORT_NS = 1 << 32
 
 
-def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.integer[Any]], groups: int) -> pd.DataFrame:
-    """Return the statistics of each group as a table of one row for each, as ``statistics`` does."""
-    return pd.DataFrame(statistics(codes, duration, groups))
-
-
 def statistics(
     codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.integer[Any]], groups: int
 ) -> dict[str, npt.NDArray[Any]]:
@@ -48,11 +43,12 @@ def statistics(
         numbers[name][single] = ordered[ends[single] - 1]
     for group in np.flatnonzero(count > 1).tolist():
         mine = ordered[ends[group] - count[group] : ends[group]]
-        for name, value in zip(numbers, _statistics(mine), strict=True):
+        total, ends_of_mine = mine.sum(), (mine.min(), mine.max())
+        values = (total, total / len(mine), np.median(mine), *ends_of_mine, mine.std(ddof=1))
+        for name, value in zip(numbers, values, strict=True):
             numbers[name][group] = value
-    total = numbers["total_ns"]
-    whole = int(total.sum())
-    return {"count": count, **numbers, "share": total / whole if whole else np.zeros(groups)}
+    whole = int(numbers["total_ns"].sum())
+    return {"count": count, **numbers, "share": numbers["total_ns"] / whole if whole else np.zeros(groups)}
 
 
 def _by_group(
@@ -71,12 +67,6 @@ def _by_group(
         grouped_durations[np.arange(len(group)) + np.repeat(place[group[opens]] - opens, size)] = duration[some][order]
         place[group[opens]] += size
     return grouped_durations
-
-
-def _statistics(values: npt.NDArray[np.integer[Any]]) -> tuple[float, ...]:
-    """Return total, mean, median, minimum, maximum and standard deviation of at least two values."""
-    total, deviation, ends = values.sum(), values.std(ddof=1), (values.min(), values.max())
-    return total, total / len(values), np.median(values), *ends, deviation
 
 
 def by_name(

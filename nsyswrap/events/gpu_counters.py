@@ -129,17 +129,13 @@ def find_counter_samples(trace: Trace) -> tuple[CounterSamples, ...]:
         device, counter = divmod(key, width)
         stamps = start[rows]
         # A sample ends at the start of the next one, or after one period where the next one is late.
-        period = _period(stamps)
+        period = period_ns(stamps)
         following = np.append(stamps[1:], stamps[-1] + period)
         ends = np.where(following - stamps <= LATEST * period, following, stamps + period)
         samples.append(counter_samples(trace.counter_names[counter], device, stamps, ends, value[rows]))
     return tuple(samples)
 
 
-def period_ns(samples: CounterSamples) -> int:
+def period_ns(stamps: Times) -> int:
     """Return the median time between two samples, in ns; 0 where there are fewer than two."""
-    return _period(samples.start)
-
-
-def _period(stamps: Times) -> int:
     return int(np.median(np.diff(stamps))) if len(stamps) > 1 else 0

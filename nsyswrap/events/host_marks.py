@@ -9,6 +9,7 @@ from functools import cache
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Spans, merge
@@ -39,16 +40,20 @@ _TYPES = {"start": "int64", "end": "int64", "thread": "int64", "text": "str", "k
 def find_marks(trace: Trace) -> pd.DataFrame:
     """Return the marks with columns start, end, thread, text and kind, in order of start."""
     ranges = trace[tables.RANGES]
-    texts, domains = ranges["text"].cat, ranges["domain"].cat
-    ours = np.array([str(each) == tables.OWN_DOMAIN for each in domains.categories], bool)
+    ours = injected(ranges)
     # A capture without marks may have many texts.
-    names = texts.categories.tolist() if ours.any() else []
+    names = ranges["text"].cat.categories.tolist() if ours.any() else []
     kinds = np.array([KINDS.get(str(each).split(AT)[0], -1) for each in names], np.int64)
     if not (kinds >= 0).any():
         return _none()
-    kind = kinds[texts.codes.to_numpy()]
-    rows = np.flatnonzero((kind >= 0) & ours[domains.codes.to_numpy()])
+    kind = kinds[ranges["text"].cat.codes.to_numpy()]
+    rows = np.flatnonzero((kind >= 0) & ours)
     return ranges.iloc[rows][_COLUMNS].assign(text=ranges["text"].iloc[rows].astype(str), kind=kind[rows])
+
+
+def injected(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return for each range whether nsyswrap put it into the program."""
+    return tables.rows_where(ranges["domain"], tables.OWN_DOMAIN.__eq__)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Events that nsys lost: calls of main threads, records of the GPU, and events that nsys counted."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -118,7 +118,7 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
     """
     calls = trace[tables.CALLS]
     begins, ends, waits, *kinds = (
-        _calls_of(trace, wanted)
+        api_calls.calls_named(trace, wanted)
         for wanted in (
             *(_BEGINS_CAPTURE.match, _ENDS_CAPTURE.match, _WAITS_FOR_ALL.match),
             *(api_calls.launches_kernel, api_calls.is_copy, api_calls.is_memset),
@@ -161,12 +161,6 @@ def _ordered(by_process: Mapping[int, Indices]) -> LostCalls:
     owner = np.concatenate([np.empty(0, np.int64), *(np.full(len(some), each) for each, some in by_process.items())])
     order = np.argsort(rows, kind="stable")
     return LostCalls(rows[order], owner[order])
-
-
-def _calls_of(trace: Trace, wanted: Callable[[str], object]) -> Mask:
-    """Return which calls have a wanted name."""
-    meant = tables.numbers_by_name(trace, tables.CALLS, lambda name: bool(wanted(api_calls.base_name(name))), np.int8)
-    return taken(meant > 0, coded(trace[tables.CALLS], "name_id").codes)
 
 
 def _captured(start: Times, begins: Indices, ends: Indices, when: Times) -> Mask:

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, covered, gaps, merge, overlay, union
+from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, covered, gaps, merge, overlay
 from nsyswrap.base.memo import memo
-from nsyswrap.events.host_record import NO_SAMPLES, HostRecord, Samples
+from nsyswrap.events.host_record import Samples
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, array, coded
 
@@ -76,24 +76,6 @@ def find_off_cpu(trace: Trace, window: Window, thread: int) -> Spans:
 def _places(trace: Trace) -> dict[int, slice]:
     """Return the rows from the first to the last switch of each thread."""
     return coded(trace[tables.SCHEDULING], "thread").places()
-
-
-def find_sampled_waits(
-    record: HostRecord, thread: int, moments: Moments, taken: Spans, window: Window
-) -> tuple[Spans, Spans]:
-    """Return when a thread was ready without a core, in a call or not, and when it waited for pages of memory.
-
-    Args:
-        record: What was sampled of the host.
-        thread: Global id of the thread.
-        moments: What it did.
-        taken: When it was in a call, or is known to have had no core: there it did not wait for pages.
-        window: Interval of time.
-    """
-    samples = record.of_thread(thread)
-    without_core = find_core_waits(samples, moments, window.start_ns, window.end_ns)
-    faults = record.processes.get(tables.pid(thread), NO_SAMPLES)
-    return without_core, find_fault_waits(samples, faults, moments, union(without_core, taken), window)
 
 
 def find_core_waits(samples: Samples, moments: Moments, start_ns: int, end_ns: int) -> Spans:

@@ -1,6 +1,6 @@
 """What ran on the GPUs: kernels, copies, memsets and graphs as one set of operations, each with its launch call."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import pandas as pd
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, clip, merge, places, subtract
 from nsyswrap.base.memo import memo
 from nsyswrap.base.rows import chosen, taken
-from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.api_calls import calls_named
 from nsyswrap.hardware.kernel_names.collectives import is_collective
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import TableSpec, Trace, array, blocks, coded
@@ -132,6 +132,7 @@ class Operations:
 
 
 SOURCES = (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)
+_KINDS_OF = {tables.COPIES: COPY, tables.MEMSETS: MEMSET, tables.GRAPHS: COMPUTE}
 NO_WORK = DeviceWork(np.empty(0, np.int32), np.empty(0, np.int64), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
 
 
@@ -151,7 +152,7 @@ def find_operations(trace: Trace) -> Operations:
         return ordered(columns, dtype)
 
     process, device_id = column("process"), column("device_id", np.int32)
-    kind = ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8)
+    kind = ordered((_kinds(trace, spec) for spec in sources), np.int8)
     call = launch_calls(trace, process, column("correlation_id"))
     end = column("end")
     return Operations(
@@ -187,15 +188,19 @@ def _by_device(
 
 def _work(rows: Indices, processes: Times, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:
     """Return the work of one device from its rows and processes, and the times and kinds of its rows."""
-    of_kinds: list[Spans] = []
-    exclusive = []
+    exclusive = tuple(exclusive_by_kind(start, end, kind))
+    return DeviceWork(rows, processes, int(start[0]), int(end.max()), merge(start, end), exclusive)
+
+
+def exclusive_by_kind(start: Times, end: Times, kind: npt.NDArray[np.signedinteger[Any]]) -> Iterator[Spans]:
+    """Yield the spans of each of ``KINDS`` that none before it covers, from start, end and kind of some operations."""
+    before: list[Spans] = []
     for each in range(len(KINDS)):
         spans = merge(*chosen(kind == each, start, end))
-        of_kinds.append(spans)
-        for before in of_kinds[:-1]:
-            spans = subtract(spans, before)
-        exclusive.append(spans)
-    return DeviceWork(rows, processes, int(start[0]), int(end.max()), merge(start, end), tuple(exclusive))
+        before.append(spans)
+        for covering in before[:-1]:
+            spans = subtract(spans, covering)
+        yield spans
 
 
 def _order(trace: Trace, sources: Sequence[TableSpec]) -> tuple[Indices, Times]:
@@ -217,27 +222,18 @@ def _order(trace: Trace, sources: Sequence[TableSpec]) -> tuple[Indices, Times]:
     return order, start
 
 
-def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np.int8]:
-    if spec is tables.COPIES:
-        return np.full(len(frame), COPY, np.int8)
-    if spec is tables.MEMSETS:
-        return np.full(len(frame), MEMSET, np.int8)
-    if spec is tables.GRAPHS:
-        return np.full(len(frame), COMPUTE, np.int8)
-    return tables.by_name(trace, spec, _kind_of_kernel, np.int8)
-
-
-def _kind_of_kernel(name: str) -> int:
-    return COMMUNICATION if is_collective(name) else COMPUTE
+def _kinds(trace: Trace, spec: TableSpec) -> npt.NDArray[np.int8]:
+    if spec is tables.KERNELS:
+        return np.where(tables.rows_named(trace, spec, is_collective), np.int8(COMMUNICATION), np.int8(COMPUTE))
+    return np.full(len(trace[spec]), _KINDS_OF[spec], np.int8)
 
 
 def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
     """Return which rows of a table are copies of unified memory."""
-    kinds = [key for key, label in trace.copy_kinds.items() if label.startswith(UNIFIED)]
-    frame = trace[spec]
     if spec is not tables.COPIES:
-        return np.zeros(len(frame), bool)
-    return np.isin(array(frame, "copy_kind"), kinds)
+        return np.zeros(len(trace[spec]), bool)
+    kinds = [key for key, label in trace.copy_kinds.items() if label.startswith(UNIFIED)]
+    return np.isin(array(trace[spec], "copy_kind"), kinds)
 
 
 def streams_of(trace: Trace, operations: Operations, rows: Indices) -> Times:
@@ -302,9 +298,7 @@ def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
 @memo
 def launch_rows(trace: Trace) -> Indices:
     """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
-    ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]
-    names = coded(trace[tables.CALLS], "name_id")
-    return np.flatnonzero(names.among(np.isin(names.ids, ids)))
+    return np.flatnonzero(calls_named(trace, GRAPH_LAUNCHES.__contains__))
 
 
 def _launching_threads(trace: Trace, call: Indices) -> Times:

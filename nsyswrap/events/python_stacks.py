@@ -36,12 +36,9 @@ def find_lines(trace: Trace) -> SourceLines:
     """Return the line of each stack of a trace."""
     shown = shown_files(trace.stacks)
     mine = {file for file in shown if _is_own(file)}
-    innermost, own = [], []
-    for stack in trace.stacks:
-        innermost.append(_as_shown(stack[0], shown))
-        own.append(_as_shown(_own_frame(stack, mine), shown))
+    own = tuple(_as_shown(_own_frame(stack, mine), shown) for stack in trace.stacks)
     stacks = tuple(tuple(_as_shown(frame, shown) for frame in stack) for stack in trace.stacks)
-    return SourceLines(tuple(innermost), tuple(own), stacks)
+    return SourceLines(tuple(stack[0] for stack in stacks), own, stacks)
 
 
 def shown_files(stacks: Sequence[Sequence[Frame]]) -> dict[str, str]:

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, covered
 from nsyswrap.base.memo import memo
-from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.api_calls import calls_named
+from nsyswrap.events.host_marks import injected
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.events.thread_states import ThreadStates
@@ -78,10 +78,10 @@ class CallTimes:
         low, usual, high = (count * each for each in cost.added.in_order)
         nothing, alone = np.zeros(len(count)), count * cost.alone
         if self.length is not None and self.number is not None:
-            usual = _sums(self.at, self.usual(costs), start, end)
+            usual = sums_inside(self.at, self.usual(costs), start, end)
             return AddedTime(low, usual, high, usual, nothing, alone)
         if self.work is not None and cost.slowdown is not None:
-            usual, high = (_sums(self.at, self._of_work(each, costs), start, end) for each in cost.slowdown)
+            usual, high = (sums_inside(self.at, self._of_work(each, costs), start, end) for each in cost.slowdown)
             return AddedTime(low, usual, high, usual, high, alone)
         return AddedTime(low, usual, high, nothing, nothing, alone)
 
@@ -124,7 +124,7 @@ class RecordedCalls:
 
     def usual(self, thread: int, start: Times, end: Times) -> Costs:
         """Return what nsys usually added to a thread inside intervals, in ns: ``added`` has it with its bounds."""
-        return _sums(*self._together(thread), start, end)
+        return sums_inside(*self._together(thread), start, end)
 
     @memo
     def _together(self, thread: int) -> tuple[Times, Costs]:
@@ -186,20 +186,14 @@ def find_recorded_calls(  # noqa: PLR0913, PLR0917 - what the calls and their wo
 
 
 def _with_work(calls: Sequence[CallTimes], cost: ProfilerCost, waiting: Spans) -> Iterator[CallTimes]:
-    """Yield the calls of a thread, the launches with the thread's work before them.
-
-    Args:
-        calls: Its calls.
-        cost: What nsys adds to a call.
-        waiting: When the thread does not work.
-    """
+    """Yield the calls of a thread, the launches with the thread's work before them."""
     at, usual = _together([each for each in calls if each.piece is None], cost)
     for each in calls:
         if each.piece is None:
             yield each
             continue
         start, end = each.piece
-        added = _sums(at, usual, start, end)
+        added = sums_inside(at, usual, start, end)
         yield replace(each, work=np.maximum(end - start - covered(waiting, start, end) - added, 0.0))
 
 
@@ -211,7 +205,7 @@ def _together(calls: Sequence[CallTimes], cost: ProfilerCost) -> tuple[Times, Co
     return at[order], added[order]
 
 
-def _sums(at: Times, each: Costs, start: Times, end: Times) -> Costs:
+def sums_inside(at: Times, each: Costs, start: Times, end: Times) -> Costs:
     """Return the sums of one number for each call over the calls that begin inside intervals."""
     so_far = np.append(0.0, np.cumsum(each))
     first, last = (so_far[np.searchsorted(at, side)] for side in (start, end))
@@ -230,15 +224,8 @@ def _cuda_calls(
 ) -> Iterator[tuple[int, CallTimes]]:
     """Yield the CUDA calls: launches, those of convolutions, launches of graphs, their nodes, and the rest."""
     calls, rows = trace[tables.CALLS], _inside(trace, tables.CALLS, window)
-    thread, start, end = (
-        column[rows] for column in (coded(calls, "thread"), array(calls, "start"), array(calls, "end"))
-    )
-    code, ids = pd.factorize(coded(calls, "name_id")[rows])
-    texts = [base_name(trace.text(int(each))) for each in ids]
-    graph, own = (
-        np.array([text in wanted for text in texts], bool)[code] if texts else np.zeros(0, bool)
-        for wanted in (GRAPH_LAUNCHES, OWN_CALLS)
-    )
+    thread, start, end = coded(calls, "thread")[rows], array(calls, "start")[rows], array(calls, "end")[rows]
+    graph, own = (calls_named(trace, wanted.__contains__)[rows] for wanted in (GRAPH_LAUNCHES, OWN_CALLS))
     inside = np.flatnonzero((operations.call >= rows.start) & (operations.call < rows.stop))
     by_call = operations.call[inside] - rows.start
     launched = np.bincount(by_call, minlength=len(start))
@@ -247,8 +234,8 @@ def _cuda_calls(
     convolution[by_call[of_convolution[names.code[inside]]]] = True  # no kernel has the code -1: the last flag
     for each in threads:
         mine = thread == each
-        launches = mine & (launched > 0) & ~graph
-        any_launch = mine & (launched > 0)
+        any_launch, graphs = mine & (launched > 0), mine & graph
+        launches = any_launch & ~graph
         # The work before the first launch of the window may have begun outside it.
         since = np.zeros(len(start), np.int64)
         since[any_launch] = np.append(start[any_launch][:1], np.maximum.accumulate(end[any_launch])[:-1])[
@@ -260,8 +247,7 @@ def _cuda_calls(
         ):
             yield each, CallTimes(kind, start[chosen], piece=Spans(since[chosen], end[chosen]))
         yield each, CallTimes(kinds.CALL, start[mine & ~launches & ~graph & ~own])
-        yield each, CallTimes(kinds.GRAPH_LAUNCH, start[mine & graph])
-        graphs = mine & graph
+        yield each, CallTimes(kinds.GRAPH_LAUNCH, start[graphs])
         yield each, CallTimes(kinds.GRAPH_NODE, start[graphs], np.cumsum(launched[graphs]), (end - start)[graphs])
 
 
@@ -271,11 +257,6 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
     The call handles all nodes, and alone it takes hardly longer for many than for one. So its recorded length tells
     what nsys added, between the least that was measured and the most, at the slowest pace of the machine: the call may
     also wait until the GPU has room.
-
-    Args:
-        number: The recorded nodes of each launch.
-        length: Recorded length of each call, in ns.
-        cost: What nsys adds to a call.
     """
     launch, node = cost[kinds.GRAPH_LAUNCH], cost[kinds.GRAPH_NODE]
     added = length - launch.alone - launch.added.point - number * node.alone
@@ -286,8 +267,7 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
 def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
     """Yield the begins and ends of ranges."""
     ranges = trace[tables.RANGES]
-    ours = np.array([str(each) == tables.OWN_DOMAIN for each in ranges["domain"].cat.categories], bool)
-    marks = ours[ranges["domain"].cat.codes.to_numpy()] if len(ours) else np.zeros(len(ranges), bool)
+    marks = injected(ranges)
     thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))
     for each in threads:
         for kind, flags in ((kinds.RANGE, ~marks), (kinds.MARK, marks)):

@@ -30,8 +30,8 @@ from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
 from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
 from nsyswrap.events.host_marks import find_marks
-from nsyswrap.events.host_record import NO_RECORD, HostRecord
-from nsyswrap.events.off_cpu import Moments, find_off_cpu, find_sampled_waits
+from nsyswrap.events.host_record import NO_RECORD, NO_SAMPLES, HostRecord
+from nsyswrap.events.off_cpu import Moments, find_core_waits, find_fault_waits, find_off_cpu
 from nsyswrap.events.operations import Operations
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import TableSpec, Trace, array, coded, numbers_by_name
@@ -196,14 +196,7 @@ def _find_calls(
 def _changed_codes(
     trace: Trace, operations: Operations, numbers: npt.NDArray[np.int32], name_index: Mapping[int, int]
 ) -> tuple[Indices, npt.NDArray[np.int32]]:
-    """Return the calls of copies whose state does not follow from their name, ascending, and the state code of each.
-
-    Args:
-        trace: The tables of one export.
-        operations: All that ran on the GPUs; they show which asynchronous copies block the host.
-        numbers: The state code of each code of a name.
-        name_index: Index of the name of each string id.
-    """
+    """Return the calls of copies whose state does not follow from their name, ascending, and the state code of each."""
     ids = coded(trace[tables.CALLS], "name_id")
     copies = operations.from_table(tables.COPIES)
     call = operations.call[copies]
@@ -218,13 +211,14 @@ def _changed_codes(
     return changed, codes[first]
 
 
-def _code_of(kind_of: Callable[[str], int], names: tuple[str, ...]) -> Callable[[str], int]:
-    """Return a function from a call's name to its state code."""
+def _code_of(kind_of: Callable[[str], int | None], names: tuple[str, ...]) -> Callable[[str], int]:
+    """Return a function from a call's name, as CUPTI writes it, to its state code."""
     index = {name: number for number, name in enumerate(names)}
 
     def code_of(name: str) -> int:
-        kind = kind_of(name)
-        return NO_CODE if kind == NO_KIND else kind * NAMES + index[api_calls.base_name(name)]
+        base = api_calls.base_name(name)
+        kind = kind_of(base)
+        return NO_CODE if kind is None else kind * NAMES + index[base]
 
     return code_of
 
@@ -242,7 +236,11 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
         off_cpu = subtract(off_cpu, in_calls)
         edges = np.sort(np.concatenate([*in_cuda, *in_os]))
         moments = Moments(edges, merge(*chosen(_is_kind(opened, _NOT_READY), *opened.spans)))
-        without_core, faulting = find_sampled_waits(sources.record, thread, moments, union(off_cpu, in_calls), window)
+        samples = sources.record.of_thread(thread)
+        without_core = find_core_waits(samples, moments, window.start_ns, window.end_ns)
+        faults = sources.record.processes.get(tables.pid(thread), NO_SAMPLES)
+        taken = union(without_core, off_cpu, in_calls)
+        faulting = find_fault_waits(samples, faults, moments, taken, window)
         if tables.OS_CALLS.name in sources.trace.absent:
             # A wait in a call would look like a page fault, and takes the thread off its core as well.
             off_cpu, faulting, untraced = without_core, NOTHING, off_cpu
@@ -269,12 +267,8 @@ def _with_unrecorded(
 ) -> LabelledSpans:
     """Return the states of a thread: its calls, and what nsys does not record as a call, in the order of kinds.
 
-    Args:
-        sources: What the states follow from.
-        opened: The open calls.
-        unrecorded: When the thread had no core, when it waited for pages of memory, and when it was off its core for a
-            reason that was not traced.
-        thread: Its global id.
+    The latter is when it had no core, when it waited for pages of memory, and when it was off its core for a reason
+    that was not traced.
     """
     off_cpu, faulting, untraced = unrecorded
     collecting = _mark_states(sources, thread, api_calls.GARBAGE_COLLECTION)
@@ -356,22 +350,9 @@ def _in_layers(start: Times, end: Times, code: npt.NDArray[np.int32]) -> Labelle
     return states
 
 
-NO_KIND = -1
-
-
-def _kind_of(kind: Callable[[str], int | None]) -> Callable[[str], int]:
-    """Return a function from a call's name, as CUPTI writes it, to its kind; ``NO_KIND`` where it explains nothing."""
-
-    def kind_of(name: str) -> int:
-        known = kind(api_calls.base_name(name))
-        return NO_KIND if known is None else known
-
-    return kind_of
-
-
-KIND_OF: Mapping[TableSpec, Callable[[str], int]] = {
-    tables.CALLS: _kind_of(api_calls.call_kind),
-    tables.OS_CALLS: _kind_of(api_calls.os_call_kind),
-    tables.OVERHEADS: _kind_of(api_calls.overhead_kind),
-    tables.LIBRARY_CALLS: _kind_of(api_calls.library_call_kind),
+KIND_OF: Mapping[TableSpec, Callable[[str], int | None]] = {
+    tables.CALLS: api_calls.call_kind,
+    tables.OS_CALLS: api_calls.os_call_kind,
+    tables.OVERHEADS: api_calls.overhead_kind,
+    tables.LIBRARY_CALLS: api_calls.library_call_kind,
 }

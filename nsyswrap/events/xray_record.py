@@ -210,9 +210,6 @@ def cleaned_xray(record: XrayRecord, name: Callable[[str], str], file: Callable[
 
 
 def _cleaned(process: ProcessXray, name: Callable[[str], str], file: Callable[[str], str]) -> dict[str, object]:
-    def arguments(found: tuple[Argument, ...]) -> list[object]:
-        return [_shared(each) for each in found]
-
     return {
         "pid": process.pid,
         "rank": process.rank,
@@ -238,8 +235,8 @@ def _cleaned(process: ProcessXray, name: Callable[[str], str], file: Callable[[s
                 "thread": each.thread,
                 "sequence": each.sequence,
                 "forward_thread": each.forward_thread,
-                "inputs": arguments(each.inputs),
-                "outputs": arguments(each.outputs),
+                "inputs": _shared(each.inputs),
+                "outputs": _shared(each.outputs),
             }
             for number, each in process.operators.items()
         ],

@@ -30,8 +30,7 @@ def read_rates(measured: object) -> dict[str, CopyRate]:
     """
     if not isinstance(measured, Mapping):
         return {}
-    rates = {str(direction): _rate(each) for direction, each in measured.items()}
-    return {direction: rate for direction, rate in rates.items() if rate is not None}
+    return {str(direction): rate for direction, each in measured.items() if (rate := _rate(each)) is not None}
 
 
 def _rate(measured: Any) -> CopyRate | None:  # noqa: ANN401 - from a file

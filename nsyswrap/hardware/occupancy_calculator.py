@@ -56,9 +56,9 @@ class Limits:
     shared_unit_bytes: int
 
 
-def _limits(warps: int, blocks: int, shared_kib: int, capability: tuple[int, int]) -> Limits:
-    reserves = capability >= RESERVING
-    return Limits(warps, blocks, 65536, shared_kib * 1024, 1024 if reserves else 0, 128 if reserves else 256)
+def _limits(capability: tuple[int, int], warps: int, blocks: int, registers: int, shared_bytes: int) -> Limits:
+    reserved, unit = (1024, 128) if capability >= RESERVING else (0, 256)
+    return Limits(warps, blocks, registers, shared_bytes, reserved, unit)
 
 
 # Warps, blocks and KiB of shared memory of a multiprocessor. Source: cuda_occupancy.h of CUDA 13.5 and the table of
@@ -75,7 +75,7 @@ _TABLE = {
     (12, 0): (48, 24, 100),
 }
 LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType(
-    {capability: _limits(*numbers, capability) for capability, numbers in _TABLE.items()}
+    {each: _limits(each, warps, blocks, 65536, shared * 1024) for each, (warps, blocks, shared) in _TABLE.items()}
 )
 
 
@@ -89,15 +89,7 @@ def limits_of(gpu: Gpu) -> Limits | None:
         return None
     if min(gpu.sm_warps, gpu.sm_blocks, gpu.sm_registers, gpu.sm_shared_bytes) <= 0:
         return LIMITS.get(capability)
-    reserves = capability >= RESERVING
-    return Limits(
-        warps=gpu.sm_warps,
-        blocks=gpu.sm_blocks,
-        registers=gpu.sm_registers,
-        shared_bytes=gpu.sm_shared_bytes,
-        reserved_bytes=1024 if reserves else 0,
-        shared_unit_bytes=128 if reserves else 256,
-    )
+    return _limits(capability, gpu.sm_warps, gpu.sm_blocks, gpu.sm_registers, gpu.sm_shared_bytes)
 
 
 @dataclass(frozen=True, slots=True)

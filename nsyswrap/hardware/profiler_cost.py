@@ -118,8 +118,7 @@ def read_cost(measured: object) -> ProfilerCost | None:
     calls = measured.get("calls") if isinstance(measured, Mapping) else None
     if not isinstance(calls, Mapping):
         return None
-    found = {kind: _cost(calls[kind]) for kind in KINDS if kind in calls}
-    known = {kind: cost for kind, cost in found.items() if cost is not None}
+    known = {kind: cost for kind in KINDS if kind in calls and (cost := _cost(calls[kind])) is not None}
     return ProfilerCost(known, _pace_range(measured)) if known else None
 
 

@@ -156,12 +156,6 @@ def _steps(
 
     A kernel that the user names comes before both. Where nsyswrap itself marked one step only, no optimizer ended it:
     then the pattern shows how often the program updates its weights by hand.
-
-    Args:
-        trace: The tables of one export.
-        settings: The user's settings.
-        operations: Its operations.
-        sequences: Returns what each process launched.
     """
     if settings.step_kernel:
         return find_marked_steps(trace, operations, sequences(), settings.step_kernel)

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.events.api_calls import MPI, library_of
+from nsyswrap.events.host_marks import injected
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import Operations, launch_rows
-from nsyswrap.loop.injected_ranges import injected
 from nsyswrap.loop.range_names import of_operators
 from nsyswrap.loop.work_sequence import REQUEST
 from nsyswrap.rules.program_kind import Framework, ProgramKind
@@ -64,10 +64,12 @@ def _framework(trace: Trace, operations: Operations, kernel_names: KernelNames) 
     threads, ranges = set(trace[tables.THREADS]["name"].astype(str)), trace[tables.RANGES]
     is_torch = bool(libraries & _OF_PYTORCH or of_operators(ranges).any() or injected(ranges).any())
     is_torch |= any(map(_TORCH_THREAD.match, threads))
+    library_calls = [trace.text(each) for each in coded(trace[tables.LIBRARY_CALLS], "name_id").ids.tolist()]
     trains = any(each.startswith("pt_autograd") for each in threads)
     if any(map(_SERVER.search, names)) or (libraries & _OF_SERVERS and not trains):
         return Framework.SERVER
-    if any(_REGION.match(each.name) for each in kernel_names.kinds) or _calls_openacc(trace):
+    calls_openacc = any(each.startswith("OpenACC") for each in library_calls)
+    if calls_openacc or any(_REGION.match(each.name) for each in kernel_names.kinds):
         return Framework.OPENACC
     is_python = any(map(_PYTHON.search, names))
     if is_torch and (is_python or not names):
@@ -77,7 +79,8 @@ def _framework(trace: Trace, operations: Operations, kernel_names: KernelNames) 
         return Framework.OTHER if "tensorflow" in libraries else Framework.JAX
     if libraries & _OF_OTHERS:
         return Framework.OTHER
-    is_other = (names and not is_python) or _calls_mpi(trace) or _answers_requests(trace, operations)
+    calls_mpi = any(library_of(each) == MPI for each in library_calls)
+    is_other = (names and not is_python) or calls_mpi or _answers_requests(trace, operations)
     return Framework.OTHER if is_other else Framework.UNKNOWN
 
 
@@ -102,18 +105,6 @@ def _named(frame: pd.DataFrame, column: str, used: set[int]) -> Iterator[str]:
 
 def _answers_requests(trace: Trace, operations: Operations) -> bool:
     """Return whether the threads that launch wait for requests, as those of a server do."""
-    names, threads = coded(trace[tables.OS_CALLS], "name_id"), coded(trace[tables.OS_CALLS], "thread")
-    waits = names.among(
-        np.array([REQUEST.fullmatch(trace.text(each)) is not None for each in names.ids.tolist()], bool)
-    )
+    threads = coded(trace[tables.OS_CALLS], "thread")
+    waits = tables.rows_named(trace, tables.OS_CALLS, REQUEST.fullmatch)
     return int((waits & threads.among(np.isin(threads.ids, operations.launching_threads))).sum()) >= LEAST_REQUESTS
-
-
-def _calls_mpi(trace: Trace) -> bool:
-    ids = coded(trace[tables.LIBRARY_CALLS], "name_id").ids.tolist()
-    return any(library_of(trace.text(int(each))) == MPI for each in ids)
-
-
-def _calls_openacc(trace: Trace) -> bool:
-    ids = coded(trace[tables.LIBRARY_CALLS], "name_id").ids.tolist()
-    return any(trace.text(each).startswith("OpenACC") for each in ids)

@@ -92,9 +92,9 @@ def _waits(trace: Trace, rows: npt.NDArray[np.intp]) -> _Calls:
     """Return some rows of the calls of the operating system, with their kinds; -1 for a call that does not wait."""
     calls = trace[tables.OS_CALLS]
     kinds = tables.numbers_by_name(trace, tables.OS_CALLS, _kind, np.int8)
-    timed = tables.numbers_by_name(trace, tables.OS_CALLS, lambda name: "timed" in name or "clock" in name, np.int8)
-    names, thread = coded(calls, "name_id").codes[rows], coded(calls, "thread")[rows]
-    return _Calls(thread, array(calls, "start")[rows], array(calls, "end")[rows], kinds[names], timed[names] > 0)
+    timed = tables.rows_named(trace, tables.OS_CALLS, lambda name: "timed" in name or "clock" in name)
+    kind, thread = kinds[coded(calls, "name_id").codes[rows]], coded(calls, "thread")[rows]
+    return _Calls(thread, array(calls, "start")[rows], array(calls, "end")[rows], kind, timed[rows])
 
 
 def _kind(name: str) -> int:
@@ -105,10 +105,7 @@ def _kind(name: str) -> int:
 def _is_helped(trace: Trace, main: int, waits: tuple[Times, ...]) -> bool:
     """Return whether a main thread waits mostly for threads that slept when its data phase began.
 
-    Args:
-        trace: The tables of one export.
-        main: The main thread.
-        waits: Its waits: when the data phase began, when the wait began, and when it ended.
+    Of its waits, the first array is when the data phase began, the others when the wait began and ended.
     """
     begun, start, end = waits
     thread = coded(trace[tables.OS_CALLS], "thread")

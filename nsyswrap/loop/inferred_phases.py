@@ -136,12 +136,6 @@ def _made(sequence: WorkSequence, own: Indices, step: Indices, steps: StepSpans)
 
     The thread reads or receives it before its first kernel, or it is on the GPU: then kernels draw whole numbers before
     the first matrix product, to choose rows. Where most steps do neither, the batch may always be the same.
-
-    Args:
-        sequence: What the process launched, and when its thread received something.
-        own: What the loop's thread launched and waited for in the steps.
-        step: The step of each item of the sequence.
-        steps: The steps.
     """
     made, receives = steps.start.copy(), sequence.receives
     kernels = own[sequence.kind[own] == KERNEL]
@@ -166,11 +160,6 @@ def _received(sequence: WorkSequence, copied: Times, kernel: Times) -> Times:
     Accelerate, with which transformers train, takes the next batch from the loader before the step of this one::
 
         |  wait for batch 2  |  copy of batch 2  |  wait for batch 3  | forward ...
-
-    Args:
-        sequence: What the process launched, and when its thread received something.
-        copied: When the batch of each step was copied, in ns.
-        kernel: When the first kernel of each step is launched.
     """
     receives = sequence.receives
     last = np.searchsorted(receives.end, kernel, side="right") - 1

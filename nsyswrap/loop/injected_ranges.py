@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import covered, merge
+from nsyswrap.events.host_marks import injected
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 
@@ -19,20 +20,10 @@ STEP_TEXT = re.compile(r"(?:step|batch) \d+")
 Flags = npt.NDArray[np.bool_]
 
 
-def injected(ranges: pd.DataFrame) -> Flags:
-    """Return for each range whether nsyswrap put it into the program."""
-    ours = np.array([str(each) == tables.OWN_DOMAIN for each in ranges["domain"].cat.categories], bool)
-    return ours[ranges["domain"].cat.codes.to_numpy()] if len(ours) else np.zeros(len(ranges), bool)
-
-
 def injected_steps(ranges: pd.DataFrame) -> Flags:
     """Return for each range whether it is a step that nsyswrap marked."""
     ours = injected(ranges)
-    if not ours.any():
-        return ours
-    steps = np.array([STEP_TEXT.fullmatch(str(each)) is not None for each in ranges["text"].cat.categories], bool)
-    are_steps: Flags = ours & steps[ranges["text"].cat.codes.to_numpy()]
-    return are_steps
+    return ours & tables.rows_where(ranges["text"], STEP_TEXT.fullmatch) if ours.any() else ours
 
 
 def one_of_ours(ranges: pd.DataFrame, steps: pd.DataFrame) -> bool:

@@ -1,5 +1,6 @@
 """Which interval of a large capture is read in detail: as many measured steps in the middle as fit into memory."""
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -90,15 +91,12 @@ def choose_steps(sizes: IntervalSizes, start: Times, end: Times, memory_bytes: i
         first = (len(start) - count) // 2
         return ReadInterval(int(start[first]), int(end[first + count - 1]), around, count == len(start))
 
-    least, most = 1, len(start)
-    while least < most:
-        count = (least + most + 1) // 2
+    def needed(count: int) -> int:
         chosen = interval(count)
-        if sizes.needed_bytes(chosen.start_ns - around, chosen.end_ns + around) <= memory_bytes:
-            least = count
-        else:
-            most = count - 1
-    return interval(least)
+        return sizes.needed_bytes(chosen.start_ns - around, chosen.end_ns + around)
+
+    # How many of the counts from 2 on fit.
+    return interval(1 + bisect_right(range(2, len(start) + 1), memory_bytes, key=needed))
 
 
 def choose_time(sizes: IntervalSizes, start_ns: int, end_ns: int, memory_bytes: int, step_ns: int = 0) -> ReadInterval:

@@ -116,15 +116,15 @@ class _LargeCapture:
         every = extent_of_operations(self.large.indexes)
         if every is None:
             return load_export(self.large.export.path, self.request.environ, self.request.unread)
-        steps = self._step_ranges()
-        measured = None if steps is None else steps.found.measured_window()
-        chosen = self._interval(every, steps.found if steps and measured else None)
+        steps, ranges = self._step_ranges()
+        measured = None if steps is None else steps.measured_window()
+        chosen = self._interval(every, steps if measured else None)
         operations = [self.large.indexes[name] for name in OPERATIONS if name in self.large.indexes]
         count = RowCounter(self.request.progress, "adding up", sum(int(each.rows.sum()) for each in operations))
-        own = steps.found.windows_of(measured) if steps and measured else {}
+        own = steps.windows_of(measured) if steps and measured else {}
         sweep = LedgerSweep(every, own, (chosen.start_ns, chosen.end_ns))
         swept = whole_ledgers(self.large.export, self.large.indexes, sweep, count)
-        return self._read(chosen, swept, steps.ranges if steps else None)
+        return self._read(chosen, swept, ranges)
 
     def _interval(self, every: tuple[int, int], steps: Steps | None) -> ReadInterval:
         """Return what is read in detail."""
@@ -143,10 +143,10 @@ class _LargeCapture:
         own = steps.measured[steps.measured["process"] == process]
         return choose_steps(sizes, tables.array(own, "start"), tables.array(own, "end"), memory)
 
-    def _step_ranges(self) -> "_StepRanges | None":
-        """Return the steps that ranges name; None where there are none."""
+    def _step_ranges(self) -> tuple[Steps | None, Arrays | None]:
+        """Return the steps that ranges name, and the ranges that may be steps; None where there are none."""
         if tables.RANGES.name not in self.large.indexes or self.request.has_step_kernel:
-            return None
+            return None, None
         matcher = step_matcher(self.request.step_pattern)
 
         def are_wanted(texts: Iterable[str]) -> set[str]:
@@ -155,11 +155,11 @@ class _LargeCapture:
 
         ranges = self.large.ranges(are_wanted)
         trace, _ = without_xray(self.large.trace_of_ranges(ranges, _FOR_STEPS))
-        return _StepRanges(find_steps(trace, self.request.step_pattern), ranges)
+        return find_steps(trace, self.request.step_pattern), ranges
 
-    def _read(self, chosen: ReadInterval, swept: Swept, steps: Arrays | None) -> Trace:
+    def _read(self, chosen: ReadInterval, swept: Swept, ranges: Arrays | None) -> Trace:
         """Return the trace of an interval."""
-        trace = self.large.trace_between(*self._around(chosen, swept), steps)
+        trace = self.large.trace_between(*self._around(chosen, swept), ranges)
         excerpt = Excerpt(
             start_ns=chosen.start_ns,
             end_ns=chosen.end_ns,
@@ -188,13 +188,6 @@ class _LargeCapture:
             if sizes.needed_bytes(start, max(after + 1, end)) <= self.request.memory_bytes:
                 end = max(after + 1, end)
         return start, end
-
-
-class _StepRanges(NamedTuple):
-    """The steps that ranges name, and the ranges that may be steps."""
-
-    found: Steps
-    ranges: Arrays
 
 
 def _count(trace: Trace, spec: tables.TableSpec, chosen: ReadInterval) -> int:

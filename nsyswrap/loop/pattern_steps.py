@@ -8,8 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base import units
-from nsyswrap.base.errors import UsageError
-from nsyswrap.base.patterns import time_limit
+from nsyswrap.base.patterns import compiled, time_limit
 from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.loop.step_bounds import StepParts
 from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, gpu_time, warm_up
@@ -58,10 +57,10 @@ def find_marked_steps(trace: Trace, operations: Operations, sequences: Sequence[
         launches = np.flatnonzero(sequence.own & (sequence.kind == KERNEL))
         rows = sequence.operation[launches]
         with time_limit("--step-kernel", matcher.pattern):
-            matches = tables.by_name(trace, tables.KERNELS, lambda name: int(matcher.search(name) is not None), np.int8)
+            matches = tables.rows_named(trace, tables.KERNELS, matcher.search)
         wanted = np.zeros(len(rows), bool)
         kernels = operations.table[rows] == SOURCES.index(tables.KERNELS)
-        wanted[kernels] = matches[operations.row[rows[kernels]]] > 0
+        wanted[kernels] = matches[operations.row[rows[kernels]]]
         marks = launches[wanted & ~np.append(False, wanted[:-1])[: len(wanted)]]
         if len(marks) > 1:
             start = sequence.start[marks]
@@ -77,12 +76,7 @@ def kernel_matcher(pattern: str) -> re.Pattern[str]:
     Raises:
         UsageError: The pattern is not a regular expression.
     """
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise UsageError(
-            f"--step-kernel {pattern!r} is not a regular expression: {error}", hint="write it as --step-kernel 'adam'"
-        ) from error
+    return compiled("--step-kernel", pattern, "adam")
 
 
 def _how(evidence: Sequence[FoundSteps]) -> tuple[str, ...]:

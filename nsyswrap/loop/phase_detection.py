@@ -12,9 +12,10 @@ import pandas as pd
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import time_limit
+from nsyswrap.events.host_marks import injected
 from nsyswrap.events.operations import Operations
 from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
-from nsyswrap.loop.injected_ranges import injected, injected_steps, repeated
+from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
@@ -172,10 +173,9 @@ def _marked_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]) -> 
     names = tuple(dict.fromkeys([*USUAL, *(rule.phase for rule in rules)]))
     with time_limit("--phase", ", ".join(rule.pattern.pattern for rule in rules)):
         by_text = np.array([_phase(str(text), names, rules) for text in ranges["text"].cat.categories], np.int32)
-    step_names = set(steps.frame["name"])
-    is_step = np.array([str(text) in step_names for text in ranges["text"].cat.categories], bool)
-    by_text = np.where(is_step & (by_text == NO_PHASE), np.int32(names.index(BATCH)), by_text)
     phase = by_text[ranges["text"].cat.codes.to_numpy()] if len(by_text) else np.empty(0, np.int32)
+    is_step = tables.rows_where(ranges["text"], set(steps.frame["name"]).__contains__)
+    phase = np.where(is_step & (phase == NO_PHASE), np.int32(names.index(BATCH)), phase)
     phase = np.where(of_library(ranges), np.int32(NO_PHASE), phase)
     # Steps that nsyswrap marks begin at the end of the optimizer, inside phases that the program marks itself.
     below = injected_steps(ranges)
@@ -223,8 +223,7 @@ def _inferred(sequence: WorkSequence, steps: Steps, names: tuple[str, ...], mark
 
 def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Return for each range whether a library marked it, not the program."""
-    library = np.array([LIBRARY_DOMAINS.match(str(each)) is not None for each in ranges["domain"].cat.categories], bool)
-    return library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
+    return tables.rows_where(ranges["domain"], LIBRARY_DOMAINS.match)
 
 
 def _own_phases(ranges: pd.DataFrame) -> dict[int, LabelledSpans]:

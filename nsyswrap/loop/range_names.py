@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap.trace import tables
+
 # What nsys adds to the name of an operator: numbers that differ from call to call.
 _NUMBERS = re.compile(r",? ?\b(?:op_id|seq|sizes|input_op_ids) = .*$", re.DOTALL)
 _OPERATOR = re.compile(r"^(?:aten|autograd|torch|prim|c10d?|nccl|_c10d_functional)::")
@@ -18,6 +20,4 @@ def plain_names(ranges: pd.DataFrame) -> list[str]:
 
 def of_operators(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Return for each range whether it is a call of an operator of PyTorch."""
-    texts = [str(text) for text in ranges["text"].cat.categories]
-    named = np.array([bool(_OPERATOR.match(text) or _NUMBERS.search(text)) for text in texts], bool)
-    return named[ranges["text"].cat.codes.to_numpy()] if len(named) else np.empty(0, bool)
+    return tables.rows_where(ranges["text"], lambda text: _OPERATOR.match(text) or _NUMBERS.search(text))

@@ -61,13 +61,7 @@ class RangeNesting:
 
 
 def _around(ranges: pd.DataFrame, levels: Sequence[Indices], calls: Spans) -> Iterator[tuple[Indices, Indices]]:
-    """Yield, level by level, indices of calls of one thread, and for each the row of a range that contains it.
-
-    Args:
-        ranges: The table of ranges.
-        levels: Its rows that belong to the thread, by level.
-        calls: Start and end of each call in ns.
-    """
+    """Yield, level by level, indices of calls of one thread, and for each the row of a range that contains it."""
     start, end = calls
     instants = np.flatnonzero(start == end)
     for rows in levels:

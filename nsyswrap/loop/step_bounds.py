@@ -196,12 +196,7 @@ def _parts(sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indice
 def _times(sequence: WorkSequence, own: Indices, begin: Indices, after: Indices, alike: Flags) -> tuple[Times, Times]:
     """Return when each step starts and ends: where the last call of the step before ends, so that waits for data count.
 
-    Args:
-        sequence: What the process launched, and what it waited for.
-        own: The items of the loop's thread.
-        begin: First item of each step.
-        after: Item after the last one of each step.
-        alike: Whether each holds the usual items, except a few.
+    ``own`` are the items of the loop's thread, the others columns of ``StepParts``.
     """
     before = np.searchsorted(own, begin) - 1
     start = np.minimum(sequence.end[own[np.maximum(before, 0)]], sequence.start[begin])

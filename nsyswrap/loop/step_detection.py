@@ -11,11 +11,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base import units
-from nsyswrap.base.errors import UsageError
 from nsyswrap.base.excerpt import Excerpt, StepsRead
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.base.memo import memo
-from nsyswrap.base.patterns import time_limit
+from nsyswrap.base.patterns import compiled, time_limit
 from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.loop.injected_ranges import steps_before, without_doubtful_steps
@@ -241,13 +240,7 @@ class Steps:
 
 
 def _numbered(each: Sequence[Indices], count: int, steps: int) -> Indices:
-    """Return numbers from 0 to ``steps`` - 1 for the rows of each process, in order; -1 for other rows.
-
-    Args:
-        each: Rows of each process, at least as many as there are steps.
-        count: Number of all rows.
-        steps: Number of steps.
-    """
+    """Return numbers from 0 to ``steps`` - 1 for the rows of each process, in order; -1 for the others of all rows."""
     number = np.full(count, -1)
     for rows in each:
         at_once = max(len(rows) // max(steps, 1), 1)
@@ -332,8 +325,8 @@ def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
     """Return the ranges whose text names a step: process, thread, name, start, end (ns) and whether it never ended."""
     ranges = trace[tables.RANGES]
     with time_limit("--step-range", "" if matcher is STEP_TEXT else matcher.pattern):
-        wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
-    named = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
+        wanted = tables.rows_where(ranges["text"], matcher.search)
+    named = ranges[without_doubtful_steps(ranges, wanted)]
     return pd.DataFrame(
         {
             "process": tables.process_of(array(named, "thread")),
@@ -405,27 +398,13 @@ def at_one_time(frame: pd.DataFrame, used: Mapping[int, int]) -> tuple[frozenset
     return chosen, (f"{note} To look at another process, choose its time with --window.",)
 
 
-def text_flags(ranges: pd.DataFrame, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return for each range whether its text is wanted, from one flag for each category of the text column."""
-    codes = ranges["text"].cat.codes.to_numpy()
-    return wanted[codes] if len(wanted) else np.zeros(len(codes), bool)
-
-
 def step_matcher(pattern: str) -> re.Pattern[str]:
     """Return the pattern of the texts of steps: the user's, or the usual spellings where it is empty.
 
     Raises:
         UsageError: The pattern is not a regular expression.
     """
-    if not pattern:
-        return STEP_TEXT
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise UsageError(
-            f"--step-range {pattern!r} is not a regular expression: {error}",
-            hint="write it as --step-range '^iteration'",
-        ) from error
+    return compiled("--step-range", pattern, "^iteration") if pattern else STEP_TEXT
 
 
 def _one_family(steps: pd.DataFrame, launching: Collection[int]) -> pd.DataFrame:

@@ -23,7 +23,7 @@ def find_timed_steps(processes: Sequence[Mapping[str, Any]], pattern: str = "") 
         UsageError: The pattern is no regular expression.
     """
     rows = [
-        (start, end, _thread(int(each["pid"]), thread), text, domain)
+        (start, end, (int(each["pid"]) << THREAD_BITS) | (thread & THREAD_MASK), text, domain)
         for each in processes
         for thread, domain, text, start, end in each["ranges"]
     ]
@@ -34,8 +34,3 @@ def find_timed_steps(processes: Sequence[Mapping[str, Any]], pattern: str = "") 
     frames[tables.RANGES.name] = ranges.sort_values("start", kind="stable", ignore_index=True)
     absent = frozenset(spec.name for spec in tables.SPECS if spec is not tables.RANGES)
     return find_steps(Trace(Capture("", 0), Session(), (), frames, {}, {}, {}, absent, {}), pattern)
-
-
-def _thread(pid: int, thread: int) -> int:
-    """Return the id of a thread as the tables have it."""
-    return (pid << THREAD_BITS) | (thread & THREAD_MASK)

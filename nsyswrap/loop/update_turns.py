@@ -8,7 +8,7 @@ an optimizer. So the work is also compared with all kernels of one pass as one i
     turns     H2D             kernels           |        backward       | optimizer | D2H wait | H2D     kernels
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from nsyswrap.loop.work_pattern import (
     row_keys,
     unnamed_updates,
 )
-from nsyswrap.loop.work_sequence import KERNEL, OTHER, TO_DEVICE, UNFINISHED, Flags, WorkSequence
+from nsyswrap.loop.work_sequence import FLAGS, KERNEL, OTHER, TO_DEVICE, UNFINISHED, Flags, WorkSequence
 
 # Codes of turns beside the kinds of items.
 _BACKWARD, _OPTIMIZER = UNFINISHED + 1, UNFINISHED + 2
@@ -265,9 +265,8 @@ def _turns(sequence: WorkSequence, updates: Updates) -> tuple[WorkSequence, Indi
     at = np.flatnonzero(begins)
     chosen, ends = rows[at], rows[np.append(at[1:], len(rows))[: len(at)] - 1]
     code = code[chosen]
-    turns = WorkSequence(
-        process=sequence.process,
-        thread=sequence.thread,
+    turns = replace(
+        sequence,
         start=sequence.start[chosen],
         end=sequence.end[ends],
         length=np.add.reduceat(sequence.length[rows], at) if len(at) else at,
@@ -276,15 +275,7 @@ def _turns(sequence: WorkSequence, updates: Updates) -> tuple[WorkSequence, Indi
         kind=np.where(code >= _BACKWARD, KERNEL, code).astype(np.int8),
         exact=code,
         named=code,
-        optimizer=code == _OPTIMIZER,
-        gradients=np.zeros(len(code), bool),
-        collective=np.zeros(len(code), bool),
-        backward_name=np.zeros(len(code), bool),
-        network=np.zeros(len(code), bool),
-        product=np.zeros(len(code), bool),
-        draws=np.zeros(len(code), bool),
         foreign=code == _BACKWARD,
-        sleeps=sequence.sleeps,
-        receives=sequence.receives,
+        **{**dict.fromkeys(FLAGS, np.zeros(len(code), bool)), "optimizer": code == _OPTIMIZER},
     )
     return turns, chosen

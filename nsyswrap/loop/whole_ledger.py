@@ -9,15 +9,15 @@ is settled::
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.excerpt import WholeLedger
-from nsyswrap.base.intervals import Spans, Times, Window, covered, merge, subtract
-from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES
+from nsyswrap.base.intervals import Times, Window, covered
+from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES, exclusive_by_kind
 from nsyswrap.hardware.kernel_names.collectives import is_collective
 from nsyswrap.loop.own_windows import main_process
 from nsyswrap.trace import queries, schema, tables
@@ -54,6 +54,9 @@ class LedgerSweep:
         every: Start of the first operation of all GPUs and end of the last, in ns.
         own: The measured steps of each process that has any, by global id.
         to_read: Start and end of the interval to read.
+
+    Attributes:
+        pending: The operations in memory: their start, end, device and kind.
     """
 
     def __init__(self, every: Interval, own: Mapping[int, Window], to_read: Interval) -> None:
@@ -62,7 +65,7 @@ class LedgerSweep:
         self._to_read = to_read
         self._before: dict[int, int] = {}
         self._after: dict[int, int] = {}
-        self._pending: Arrays = {name: np.empty(0, np.int64) for name in ("start", "end", "device", "kind")}
+        self.pending: Arrays = {name: np.empty(0, np.int64) for name in ("start", "end", "device", "kind")}
         # Of each GPU: time by kind and interval, operations by interval, time by process.
         self._sums: dict[int, Times] = defaultdict(lambda: np.zeros((len(KINDS), len(self._start)), np.int64))
         self._counts: dict[int, Times] = defaultdict(lambda: np.zeros(len(self._start), np.int64))
@@ -73,40 +76,29 @@ class LedgerSweep:
         for device in tables.distinct(operations["device"]).tolist():
             mine = operations["device"] == device
             start, end, process = (operations[name][mine] for name in ("start", "end", "process"))
-            self._note_nearest(device, start)
-            begun, ended = (
-                np.searchsorted(np.sort(start), self._end),
-                np.searchsorted(np.sort(end), self._start, "right"),
-            )
-            self._counts[device] += begun - ended
+            # The operations that are nearest to the interval to read.
+            earlier, later = start[start < self._to_read[0]], start[start >= self._to_read[1]]
+            if len(earlier):
+                self._before[device] = max(int(earlier.max()), self._before.get(device, LIMITS.min))
+            if len(later):
+                self._after[device] = min(int(later.min()), self._after.get(device, LIMITS.max))
+            ended = np.searchsorted(np.sort(end), self._start, "right")
+            self._counts[device] += np.searchsorted(np.sort(start), self._end) - ended
             for each in tables.distinct(process).tolist():
                 self._ran[device][each] += int((end - start)[process == each].sum())
-        self._pending = {name: np.concatenate([self._pending[name], operations[name]]) for name in self._pending}
-
-    def _note_nearest(self, device: int, start: Times) -> None:
-        """Note the operations of a GPU that are nearest to the interval to read."""
-        earlier, later = start[start < self._to_read[0]], start[start >= self._to_read[1]]
-        if len(earlier):
-            self._before[device] = max(int(earlier.max()), self._before.get(device, LIMITS.min))
-        if len(later):
-            self._after[device] = min(int(later.min()), self._after.get(device, LIMITS.max))
-
-    @property
-    def pending_count(self) -> int:
-        """Return how many operations are in memory."""
-        return len(self._pending["start"])
+        self.pending = {name: np.concatenate([self.pending[name], operations[name]]) for name in self.pending}
 
     def settle(self, until_ns: int) -> None:
         """Count all time before ``until_ns``; operations that go on stay pending."""
-        start, end = self._pending["start"], self._pending["end"]
-        for device in tables.distinct(self._pending["device"]).tolist():
-            mine = (self._pending["device"] == device) & (start < until_ns)
+        start, end = self.pending["start"], self.pending["end"]
+        for device in tables.distinct(self.pending["device"]).tolist():
+            mine = (self.pending["device"] == device) & (start < until_ns)
             cut = np.minimum(end[mine], until_ns)
-            for kind, spans in enumerate(_exclusive(start[mine], cut, self._pending["kind"][mine])):
+            for kind, spans in enumerate(exclusive_by_kind(start[mine], cut, self.pending["kind"][mine])):
                 self._sums[device][kind] += covered(spans, self._start, self._end)
         left = end > until_ns
-        self._pending = {name: values[left] for name, values in self._pending.items()}
-        self._pending["start"] = np.maximum(self._pending["start"], until_ns)
+        self.pending = {name: values[left] for name, values in self.pending.items()}
+        self.pending["start"] = np.maximum(self.pending["start"], until_ns)
 
     def end(self) -> Swept:
         """Return what is known: the ledgers of all operations, then those of the measured steps."""
@@ -123,17 +115,6 @@ class LedgerSweep:
         compute, communication, copy, memset = self._sums[device][:, at].tolist()
         start, end, count = int(self._start[at]), int(self._end[at]), int(self._counts[device][at])
         return WholeLedger(device, bool(at), start, end, compute, communication, copy, memset, count)
-
-
-def _exclusive(start: Times, end: Times, kind: Times) -> Iterator[Spans]:
-    """Yield the time of each kind that none before it covers."""
-    before: list[Spans] = []
-    for each in range(len(KINDS)):
-        spans = merge(start[kind == each], end[kind == each])
-        before.append(spans)
-        for taken in before[:-1]:
-            spans = subtract(spans, taken)
-        yield spans
 
 
 def extent_of_operations(indexes: Mapping[str, TableIndex]) -> Interval | None:

@@ -178,12 +178,7 @@ def unnamed_updates(sequence: WorkSequence) -> Flags:
 
 
 def _after_passes(sequence: WorkSequence, inside: slice) -> tuple[Flags, npt.NDArray[np.int64]]:
-    """Return which kernels of the loop's thread lie between a backward pass and the next batch, and how many each time.
-
-    Args:
-        sequence: What the process launched, and what it waited for.
-        inside: The items to look at.
-    """
+    """Return which kernels of the loop's thread lie between a backward pass and the next batch, and how many do."""
     kind, own = sequence.kind[inside], sequence.own[inside]
     kernel, follows = own & (kind == KERNEL), np.zeros(len(kind) + 1, np.int64)
     backward, batches = np.flatnonzero(sequence.foreign[inside]), np.flatnonzero(own & (kind == TO_DEVICE))
@@ -283,10 +278,7 @@ def _explained(
 ) -> tuple[float, float, float]:
     """Return which share of all items and of the kernels a content explains, and the kernels of an optimizer in it.
 
-    Args:
-        counts: Number of items of each code in each repetition, shape (repetitions, codes).
-        content: What a repetition usually holds, shape (codes,).
-        kinds: What the codes are.
+    ``counts`` has the number of items of each code in each repetition, shape (repetitions, codes).
     """
     items, kernels = content.sum(), content[kinds.kernel].sum()
     of_kernels = counts[:, kinds.kernel].sum(axis=1)

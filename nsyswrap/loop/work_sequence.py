@@ -10,7 +10,7 @@ What was launched but had not run when the capture ended has no name; only its c
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, merge
-from nsyswrap.events.api_calls import SYNCHRONIZATION, base_name, call_kind
+from nsyswrap.events.api_calls import SLEEP, calls_named, synchronizes
 from nsyswrap.events.operations import COMMUNICATION, SOURCES, Operations
 from nsyswrap.hardware.kernel_names.classify import PRODUCTS, classify
 from nsyswrap.hardware.kernel_names.collectives import is_collective
@@ -57,8 +57,6 @@ AUTOGRAD_THREAD = "pt_autograd"
 
 # Calls that launch an operation.
 LAUNCH = re.compile(r"cu(?:da)?(?:Launch|GraphLaunch|Memcpy|Memset)")
-_WAITS, _LAUNCHES = 1, 2
-SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
 # Calls with which a process receives what another one sends, as a batch from a process of the loader, or reads a file.
 RECEIVE = re.compile(r"p?poll|p?select|epoll_p?wait|p?readv?(?:64)?|recv(?:from|msg)?")
 # Calls in which the event loop of a server waits for requests; a loader's batch comes by `poll`, as CPython's
@@ -69,6 +67,10 @@ LATEST = np.iinfo(np.int64).max
 # The loop's thread launches at least this share of what its process launches. Source: ours; the fewest in
 # tests/captures is 9 %, under DataParallel, whose replicas launch from threads of their own.
 LEAST_SHARE = 0.01
+
+# What the name of a kernel may say, as fields of ``WorkSequence``, and what else is known of it.
+MEANINGS = ("optimizer", "backward_name", "network", "gradients", "product", "draws")
+FLAGS = (*MEANINGS, "collective")
 
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -140,14 +142,9 @@ class _Names:
 
     name: npt.NDArray[np.int64]
     shape: npt.NDArray[np.int64]
+    length: Times
     kind: npt.NDArray[np.int8]
-    optimizer: Flags
-    backward: Flags
-    network: Flags
-    gradients: Flags
-    product: Flags
-    draws: Flags
-    collective: Flags
+    flags: Mapping[str, Flags]
 
 
 def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequence]:
@@ -160,8 +157,7 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
     names = _names(trace, operations)
     calls = trace[tables.CALLS]
     call_thread, call_start, call_end = coded(calls, "thread"), array(calls, "start"), array(calls, "end")
-    meaning = _meaning_of_calls(trace)
-    waits, launches = np.flatnonzero(meaning == _WAITS), np.flatnonzero(meaning == _LAUNCHES)
+    waits, launches = (np.flatnonzero(calls_named(trace, wanted)) for wanted in (synchronizes, LAUNCH.match))
     for process in tables.distinct(operations.process).tolist():
         rows = np.flatnonzero((operations.process == process) & ~operations.migration)
         if not len(rows):
@@ -180,22 +176,13 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
         calls_only = np.concatenate([mine, late])
         others = call_start[calls_only], call_end[calls_only], call_thread[calls_only]
         kinds = np.repeat(np.array([WAIT, UNFINISHED], np.int8), [len(mine), len(late)])
-        sequence = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
-        length = (operations.end - operations.start)[np.maximum(sequence.operation, 0)]
-        length[sequence.operation < 0] = 0
-        yield replace(
-            sequence,
-            length=length,
-            foreign=(sequence.kind == KERNEL)
-            & ~sequence.own
-            & _of_autograd(trace, sequence.launcher, sequence.process),
-            sleeps=_os_calls(trace, thread, SLEEP),
-            receives=_os_calls(trace, thread, RECEIVE),
-            requests=_os_calls(trace, thread, REQUEST),
-        )
+        sequence = _sequence(trace, process, thread, names, rows, (start, end, launcher), others, kinds)
+        of_autograd = _of_autograd(trace, sequence.launcher, process)
+        yield replace(sequence, foreign=(sequence.kind == KERNEL) & ~sequence.own & of_autograd)
 
 
 def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
+    trace: Trace,
     process: int,
     thread: int,
     names: _Names,
@@ -206,7 +193,7 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
 ) -> WorkSequence:
     """Return the sequence of one process from start, end and thread of each call that launched, and of each other.
 
-    The lengths of its operations, autograd's kernels and the system calls of its thread are left out.
+    Autograd's kernels are left out.
     """
 
     def both(of_rows: npt.NDArray[Any], of_others: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -223,20 +210,17 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
         thread=thread,
         start=start[order],
         end=end[order],
-        length=np.zeros(len(order), np.int64),
+        length=both(names.length[rows], false),
         operation=both(rows, without),
         launcher=launcher[order],
         kind=both(names.kind[rows], other_kinds),
         exact=pd.factorize(named.astype(np.int64) << 32 | shape)[0].astype(np.int32),
         named=named,
-        optimizer=both(names.optimizer[rows], false),
-        gradients=both(names.gradients[rows], false),
-        collective=both(names.collective[rows], false),
-        backward_name=both(names.backward[rows], false),
-        network=both(names.network[rows], false),
-        product=both(names.product[rows], false),
-        draws=both(names.draws[rows], false),
         foreign=np.zeros(len(order), bool),
+        sleeps=_os_calls(trace, thread, SLEEP),
+        receives=_os_calls(trace, thread, RECEIVE),
+        requests=_os_calls(trace, thread, REQUEST),
+        **{name: both(flags[rows], false) for name, flags in names.flags.items()},
     )
 
 
@@ -244,11 +228,6 @@ def _of_autograd(trace: Trace, launcher: Times, process: int) -> Flags:
     """Return which operations a thread launched that is one of autograd's, or may be: where no thread has its name.
 
     A thread that has another name is not.
-
-    Args:
-        trace: The tables of one export.
-        launcher: Thread that launched each operation, shape (n,).
-        process: Global id of their process.
     """
     threads, names = array(trace[tables.THREADS], "thread"), trace[tables.THREADS]["name"].astype(str)
     mine = tables.process_of(threads) == process
@@ -261,9 +240,7 @@ def _of_autograd(trace: Trace, launcher: Times, process: int) -> Flags:
 def _os_calls(trace: Trace, thread: int, pattern: re.Pattern[str]) -> Spans:
     """Return when a thread is in a call of the operating system whose name matches."""
     calls = trace[tables.OS_CALLS]
-    if not len(calls):
-        return NOTHING
-    named = tables.by_name(trace, tables.OS_CALLS, lambda name: int(pattern.fullmatch(name) is not None), np.int8) > 0
+    named = tables.rows_named(trace, tables.OS_CALLS, pattern.fullmatch)
     rows = np.flatnonzero(named & coded(calls, "thread").equal(thread))
     return merge(array(calls, "start")[rows], array(calls, "end")[rows])
 
@@ -271,9 +248,9 @@ def _os_calls(trace: Trace, thread: int, pattern: re.Pattern[str]) -> Spans:
 def _names(trace: Trace, operations: Operations) -> _Names:
     """Return the name, the shape and the kind of each operation as numbers."""
     count = len(operations.start)
-    numbers, flags = np.zeros((2, count), np.int64), np.zeros((7, count), bool)
-    kind = np.full(count, OTHER, np.int8)
-    names = _Names(numbers[0], numbers[1], kind, *flags)
+    flags = {name: np.zeros(count, bool) for name in FLAGS}
+    length, kind = operations.end - operations.start, np.full(count, OTHER, np.int8)
+    names = _Names(*np.zeros((2, count), np.int64), length, kind, flags)
     for index, spec in enumerate(SOURCES):
         mine = operations.from_table(spec)
         rows, frame = operations.row[mine], trace[spec]
@@ -282,10 +259,9 @@ def _names(trace: Trace, operations: Operations) -> _Names:
             names.shape[mine] = coded(frame, "grid_blocks")[rows] << 11 | coded(frame, "block_threads")[rows]
             names.kind[mine] = KERNEL
             meaning = tables.by_name(trace, spec, meaning_of_kernel, np.int8)[rows]
-            names.optimizer[mine], names.backward[mine] = meaning & 1, meaning & 2
-            names.network[mine], names.gradients[mine], names.product[mine] = meaning & 4, meaning & 8, meaning & 16
-            names.draws[mine] = meaning & 32
-            names.collective[mine] = operations.kind[mine] == COMMUNICATION
+            for bit, flag in enumerate(MEANINGS):
+                flags[flag][mine] = meaning & 1 << bit
+            flags["collective"][mine] = operations.kind[mine] == COMMUNICATION
             continue
         names.name[mine] = index
         if spec is tables.COPIES:
@@ -300,31 +276,15 @@ def _names(trace: Trace, operations: Operations) -> _Names:
 
 
 def meaning_of_kernel(name: str) -> int:
-    """Return what the name of a kernel says, as a sum.
-
-    1 is an optimizer, 2 a backward pass, 4 a neural network, 8 work on gradients, 16 a matrix product or a convolution,
-    32 a draw of whole numbers.
-    """
+    """Return what the name of a kernel says: the sum of ``1 << n`` for each n-th of ``MEANINGS`` that it shows."""
     if is_collective(name):
         return 0
-    patterns = (OPTIMIZER_KERNEL, BACKWARD_KERNEL, GRADIENTS_KERNEL, DRAW_KERNEL)
-    optimizer, backward, gradients, draws = (each.search(name) is not None for each in patterns)
     kind = classify(name)
-    network, product = kind.is_of_network, kind.op in PRODUCTS
-    return optimizer + 2 * backward + 4 * network + 8 * gradients + 16 * product + 32 * draws
-
-
-def _meaning_of_calls(trace: Trace) -> npt.NDArray[np.int8]:
-    """Return for each call whether it waits for the GPU or launches an operation."""
-    if not len(trace[tables.CALLS]):
-        return np.empty(0, np.int8)
-
-    def meaning(name: str) -> int:
-        base = base_name(name)
-        return _WAITS if call_kind(base) == SYNCHRONIZATION else _LAUNCHES * (LAUNCH.match(base) is not None)
-
-    meanings: npt.NDArray[np.int8] = tables.by_name(trace, tables.CALLS, meaning, np.int8)
-    return meanings
+    optimizer, backward, gradients, draws = (
+        each.search(name) for each in (OPTIMIZER_KERNEL, BACKWARD_KERNEL, GRADIENTS_KERNEL, DRAW_KERNEL)
+    )
+    shown = (optimizer, backward, kind.is_of_network, gradients, kind.op in PRODUCTS, draws)
+    return sum(1 << bit for bit, each in enumerate(shown) if each)
 
 
 def _loop_thread(launcher: Times, process: int) -> int:

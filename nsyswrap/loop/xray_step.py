@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Spans, Times, containing, merge
+from nsyswrap.events.host_marks import injected
 from nsyswrap.events.operations import SOURCES, launch_calls
-from nsyswrap.loop.injected_ranges import injected
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import TableSpec, Trace, array, coded
 

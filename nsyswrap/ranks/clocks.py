@@ -172,10 +172,7 @@ def _drift(at: Times, differences: Times) -> float:
 def _reversed_ns(reference: Ends, other: Ends, offsets: Times) -> int:
     """Return the longest time by which a collective ends on one rank before it begins on the other, in ns.
 
-    Args:
-        reference: Collectives of the first report.
-        other: The same collectives in the other report.
-        offsets: What is added to each time of the other.
+    ``offsets`` is what is added to each time of the other.
     """
     if not len(reference.start) or not len(other.start):
         return 0

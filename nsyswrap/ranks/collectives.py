@@ -17,6 +17,7 @@ Where the kinds of collectives of two ranks differ in number, they are aligned b
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,14 @@ TOGETHER_NS = 200_000
 ALIKE_SHARE = 0.99
 # Ranks that a sentence names one by one. Ours.
 MOST_NAMED = 8
+
+
+class Timed(NamedTuple):
+    """The begin of each collective, the arrival of the last rank at it, and its end, in ns."""
+
+    start: Times
+    arrival: Times
+    end: Times
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,11 @@ class Collectives:
         """Return the indices of the kernels of one GPU, in order of start."""
         return np.flatnonzero(self.device_id == device_id)
 
+    def timed(self, device_id: int) -> Timed:
+        """Return the times of the kernels of one GPU, in order of start."""
+        mine = self.on(device_id)
+        return Timed(self.start[mine], self.arrival[mine], self.end[mine])
+
     def exclusive(self, operations: Operations, device_id: int, window: Window) -> list[Spans]:
         """Return the spans of a window that belong to each kind, communication split into waiting and transfer.
 
@@ -104,21 +118,19 @@ class Collectives:
         Returns:
             Spans of compute, waiting, transfer, copies and memsets; together disjoint.
         """
-        mine = self.on(device_id)
-        return split(operations.exclusive(device_id, window), self.start[mine], self.arrival[mine], self.end[mine])
+        return split(operations.exclusive(device_id, window), self.timed(device_id))
 
 
-def split(exclusive: list[Spans], start: Times, arrival: Times, end: Times) -> list[Spans]:
+def split(exclusive: list[Spans], timed: Timed) -> list[Spans]:
     """Return the spans of compute, waiting, transfer, copies and memsets of a GPU; together disjoint.
 
     Args:
         exclusive: Its spans of compute, communication, copies and memsets; together disjoint.
-        start: When its collectives started, in ns.
-        arrival: When the last rank had arrived at each.
-        end: When they ended.
+        timed: Its collectives.
     """
     compute, communication, copy, memset = exclusive
-    waiting = intersect(communication, subtract(merge(start, arrival), merge(arrival, end)))
+    moving = merge(timed.arrival, timed.end)
+    waiting = intersect(communication, subtract(merge(timed.start, timed.arrival), moving))
     return [compute, waiting, subtract(communication, waiting), copy, memset]
 
 
@@ -208,12 +220,7 @@ def _joined(
 ) -> list[list[tuple[Indices, int]]]:
     """Return the communicators: the kernels of each of their ranks, with the place of the first among all.
 
-    Args:
-        parts: The kernels of each rank and communicator, or of each rank and stream.
-        communicator: Id of the communicator of each kernel; ``NONE`` where it is not known.
-        kind: Kind of each kernel.
-        start: Start of each kernel, in ns.
-        end: End of each kernel, in ns.
+    ``parts`` are the kernels of each rank and communicator, or of each rank and stream where no communicator is known.
     """
     communicators: list[list[tuple[Indices, int]]] = []
     ids: list[int] = []

@@ -19,12 +19,11 @@ from nsyswrap.loop.step_detection import Shared
 from nsyswrap.model import Gpu, Session
 from nsyswrap.ranks.activity import activity_of
 from nsyswrap.ranks.clocks import Clock, Ends, find_ends
-from nsyswrap.ranks.collectives import split
-from nsyswrap.ranks.identity import Ranks, find_ranks
+from nsyswrap.ranks.collectives import Timed, split
+from nsyswrap.ranks.identity import Ranks, communicators_in, devices_in, find_ranks
 from nsyswrap.ranks.in_step import find_lags
 from nsyswrap.ranks.parts import Parts, find_parts
-from nsyswrap.ranks.rank_times import RankTimes, Timed, split_of, times_of
-from nsyswrap.trace import tables
+from nsyswrap.ranks.rank_times import RankTimes, split_of, times_of
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,6 @@ def head_of(context: TraceContext, name: str, rank: int | None, world_size: int 
         world_size: The number of ranks, if known.
     """
     trace, operations = context.trace, context.operations
-    of_devices = [spec for spec in tables.SPECS if "device_id" in spec.columns]
     ran = len(operations.start) > 0
     extent = (int(operations.start.min()), int(operations.end.max())) if ran else (0, 1)
     columns = ["process", "name", "start", "end", "warm_up"]
@@ -117,8 +115,8 @@ def head_of(context: TraceContext, name: str, rank: int | None, world_size: int 
         session=trace.session,
         gpus=trace.gpus,
         uuids=trace.gpu_uuids,
-        devices=tuple(sorted({int(each) for spec in of_devices for each in pd.unique(trace[spec]["device_id"])})),
-        communicators=frozenset(trace[tables.NCCL_CALLS]["communicator"].tolist()) - {-1},
+        devices=devices_in(trace),
+        communicators=communicators_in(trace),
         ranks=find_ranks(trace, operations, context.settings.launched_as),
         ends=find_ends(trace, operations),
         steps=context.steps.counted[columns].reset_index(drop=True),
@@ -151,11 +149,11 @@ def rank_times(context: TraceContext, joint: Joint) -> list[RankTimes]:
         start, end = parts.start[mine], parts.end[mine]
         own = Timed(start, np.clip(start + timed.arrival - timed.start, start, end), end)
         exclusive = context.operations.exclusive(each.device_id, each.window)
-        activity = activity_of(context, each, split(exclusive, *own))
+        activity = activity_of(context, each, split(exclusive, own))
         of_job = joint.window if each.window == window else _moved_window(each.window, joint.clock.to_first)
         moved = [_moved(spans, joint.clock, each.window, of_job) for spans in exclusive]
         idle = idle_accounts(_of_job(each, joint.clock, of_job), context.phases)
-        split_ = split_of(split(moved, *timed), timed, of_job)
+        split_ = split_of(split(moved, timed), timed, of_job)
         times = times_of(context, each.window, activity, own, lags[mine], split_)
         found.append(replace(times, device_id=joint.devices[each.device_id], idle=idle))
     return found

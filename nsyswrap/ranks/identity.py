@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations
@@ -133,6 +134,17 @@ def _recorded_by_nccl(trace: Trace, members: list[tuple[int, int]]) -> tuple[dic
         if len(set(rank[mine].tolist())) == 1:
             recorded[owner, gpu] = int(rank[mine][0])
     return recorded, int(count.max())
+
+
+def communicators_in(trace: Trace) -> frozenset[int]:
+    """Return the ids of the communicators that NCCL recorded."""
+    return frozenset(trace[tables.NCCL_CALLS]["communicator"].tolist()) - {-1}
+
+
+def devices_in(trace: Trace) -> tuple[int, ...]:
+    """Return the GPUs that the tables of a trace name, ascending."""
+    columns = [array(trace[spec], "device_id") for spec in tables.SPECS if "device_id" in spec.columns]
+    return tuple(sorted({int(each) for column in columns for each in pd.unique(column)}))
 
 
 def ranks_of_mpi(trace: Trace) -> dict[int, int]:

@@ -11,17 +11,17 @@ tells which operations wait for which event. Without events, an operation that w
 collective ends has waited for it.
 """
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Times, containing, covered, merge
-from nsyswrap.events import api_calls
+from nsyswrap.events.api_calls import calls_named, synchronizes
 from nsyswrap.events.cuda_events import recorded_stream_waits
 from nsyswrap.events.operations import COMMUNICATION, streams_of
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.parts import Parts
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 
@@ -33,19 +33,8 @@ NEVER = np.int64(1 << 60)
 RETURNS_NS = 50_000
 
 
-class Kernels(Protocol):
-    """The communication kernels of a capture, in order of start: ``Parts`` or ``Collectives``."""
-
-    @property
-    def row(self) -> Indices:
-        """Return the row of each in the context's operations."""
-
-    @property
-    def end(self) -> Times:
-        """Return the end of each, in ns."""
-
-    def on(self, device_id: int) -> Indices:
-        """Return the indices of those of one GPU."""
+# The communication kernels of a capture, in order of start.
+Kernels = Parts | Collectives
 
 
 def find_lags(context: TraceContext, collectives: Kernels) -> Times:
@@ -134,13 +123,7 @@ def _host_waited(context: TraceContext, process: Times, end: Times) -> npt.NDArr
     if not len(calls) or not len(end):
         return np.zeros(len(end), bool)
     first, last = np.searchsorted(array(calls, "start"), [0, int(end.max()) + 1])
-    names = coded(calls, "name_id")[first:last]
-    wanted = [
-        name
-        for name in pd.unique(names)
-        if api_calls.call_kind(api_calls.base_name(context.trace.text(int(name)))) == api_calls.SYNCHRONIZATION
-    ]
-    rows = first + np.flatnonzero(np.isin(names, wanted))
+    rows = first + np.flatnonzero(calls_named(context.trace, synchronizes)[first:last])
     owner = tables.process_of(coded(calls, "thread")[rows])
     waited = np.zeros(len(end), bool)
     for each in np.unique(process).tolist():

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,9 @@ from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.hardware.steps_alone import steps_of_job
 from nsyswrap.model import Capture, Gpu
 from nsyswrap.ranks.clocks import FARTHEST_NS, Clock, find_clocks, find_ends
+from nsyswrap.ranks.heads import Head
 from nsyswrap.ranks.host_records import cost_of_job, host_of_job
+from nsyswrap.ranks.identity import communicators_in, devices_in
 from nsyswrap.ranks.rank_report import Joined, RankReport
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import SPECS, TableSpec, Trace, array
@@ -28,18 +30,6 @@ MOST_REPORTS = 1 << 10
 UNKNOWN_NS = FARTHEST_NS
 GpuNumbers = Sequence[Mapping[int, int]]
 _TIMES, _IDS = ("start", "end"), ("process", "thread", "end_thread")
-
-
-class RankedReport(Protocol):
-    """A report with a name and, if known, a rank."""
-
-    @property
-    def name(self) -> str:
-        """Return its file."""
-
-    @property
-    def rank(self) -> int | None:
-        """Return its rank; None if unknown."""
 
 
 def join(
@@ -59,13 +49,7 @@ def join(
     """
     reports = list(reports) if clocks else sorted(reports, key=order_of)
     check_one_job([
-        ReportIdentity(
-            each.name,
-            each.rank,
-            each.world_size,
-            frozenset(each.trace[tables.NCCL_CALLS]["communicator"].tolist()) - {-1},
-        )
-        for each in reports
+        ReportIdentity(each.name, each.rank, each.world_size, communicators_in(each.trace)) for each in reports
     ])  # fmt: skip
     traces = [each.trace for each in reports]
     operations = [find_operations(trace) for trace in traces]
@@ -76,7 +60,7 @@ def join(
     ends = [find_ends(trace, its) for trace, its in zip(traces, operations, strict=True)]
     clocks = clocks or find_clocks([trace.epoch_ns for trace in traces], ends)
     check_clocks([each.name for each in reports], clocks)
-    known = [({gpu.device_id: gpu for gpu in trace.gpus}, trace.gpu_uuids, _used(trace)) for trace in traces]
+    known = [({gpu.device_id: gpu for gpu in trace.gpus}, trace.gpu_uuids, devices_in(trace)) for trace in traces]
     devices, gpus = number_gpus(known, gpu_numbers)
     whole = _Whole(traces, clocks, devices)
     launched, errors = _by_process(reports, operations, clocks)
@@ -135,15 +119,9 @@ class ReportIdentity(NamedTuple):
     communicators: frozenset[int]
 
 
-def order_of(report: RankedReport) -> tuple[bool, int, str]:
+def order_of(report: RankReport | Head) -> tuple[bool, int, str]:
     """Return the sort key of a report: by rank, those without one last."""
     return (report.rank is None, report.rank or 0, report.name)
-
-
-def _used(trace: Trace) -> Sequence[int]:
-    """Return the GPUs that the tables of a report name, ascending."""
-    of_devices = [spec for spec in SPECS if "device_id" in spec.columns]
-    return sorted({int(each) for spec in of_devices for each in pd.unique(trace[spec]["device_id"])})
 
 
 def check_one_job(reports: Sequence[ReportIdentity]) -> None:
@@ -382,8 +360,7 @@ def _numbers(spec: TableSpec) -> list[str]:
 
 
 def _sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    sums: dict[str, int] = {}
+    sums: Counter[str] = Counter()
     for each in counts:
-        for key, count in each.items():
-            sums[key] = sums.get(key, 0) + count
+        sums.update(each)
     return sums

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from nsyswrap.base.interval import Interval, around
 from nsyswrap.base.intervals import Indices, Times, Window
-from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.ranks.charging import Charges
 from nsyswrap.ranks.collectives import Collectives
@@ -54,20 +53,6 @@ class LateRank:
 
 
 def find_late_ranks(
-    context: TraceContext, window: Window, collectives: Collectives, charges: Charges
-) -> tuple[LateRank, ...]:
-    """Return the ranks of a trace that others wait for beyond chance, as ``late_ranks_of`` does.
-
-    Args:
-        context: The trace, its events and its loop.
-        window: Interval of the charges.
-        collectives: The collectives of all ranks.
-        charges: Who waits for whom.
-    """
-    return late_ranks_of(context.steps, context.settings.clock_errors, window, collectives, charges)
-
-
-def late_ranks_of(
     steps: Steps, clock_errors: Mapping[int, int], window: Window, collectives: Collectives, charges: Charges
 ) -> tuple[LateRank, ...]:
     """Return the ranks that others wait for beyond chance and for a cause that can be named, the costliest first.

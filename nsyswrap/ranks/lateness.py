@@ -25,10 +25,7 @@ from nsyswrap.ranks.activity import Activity, find_activities
 from nsyswrap.ranks.charging import NO_CHARGES, Charges, charged
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.in_step import find_lags
-from nsyswrap.ranks.rank_times import Timed, exposed, split_of, times_of
-from nsyswrap.ranks.same_work import UNNAMED
-
-__all__ = ["UNNAMED", "Charges", "Lateness", "exposed_parts", "find_lateness"]
+from nsyswrap.ranks.rank_times import exposed, split_of, times_of
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,7 @@ def find_lateness(
     lags = find_lags(context, collectives)
     times = []
     for device, activity in activities.items():
-        mine = collectives.on(device)
-        timed = Timed(collectives.start[mine], collectives.arrival[mine], collectives.end[mine])
+        mine, timed = collectives.on(device), collectives.timed(device)
         own = find_own_windows(context, window).on(device)
         split = split_of(collectives.exclusive(context.operations, device, own), timed, own)
         times.append(times_of(context, own, activity, timed, lags[mine], split))
@@ -78,8 +74,7 @@ def exposed_parts(context: TraceContext, collectives: Collectives, window: Windo
     """Return the exposed wait and the exposed transfer of each kernel of the collectives inside a window, in ns."""
     wait, transfer = np.zeros(len(collectives.row), np.int64), np.zeros(len(collectives.row), np.int64)
     for device in np.unique(collectives.device_id).tolist():
-        mine = collectives.on(device)
-        timed = Timed(collectives.start[mine], collectives.arrival[mine], collectives.end[mine])
-        own = find_own_windows(context, window).on(device)
-        wait[mine], transfer[mine] = exposed(collectives.exclusive(context.operations, device, own), timed)
+        mine, own = collectives.on(device), find_own_windows(context, window).on(device)
+        spans = collectives.exclusive(context.operations, device, own)
+        wait[mine], transfer[mine] = exposed(spans, collectives.timed(device))
     return wait, transfer

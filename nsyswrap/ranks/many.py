@@ -35,7 +35,7 @@ from nsyswrap.ranks.join import (
 )
 from nsyswrap.ranks.late_ranks import LateRank
 from nsyswrap.ranks.parts import NONE, Parts
-from nsyswrap.ranks.rank_times import RankTimes, Timed
+from nsyswrap.ranks.rank_times import RankTimes
 
 # Up to so many reports, all ranks are shown in detail. Source: ours; a host has eight GPUs, and eight fit on a page.
 ALL_IN_DETAIL = 8
@@ -83,10 +83,7 @@ class ManyRanks:
             number: The report.
             window: The window, by the clock of the job.
         """
-        collectives, timed = self.collectives, {}
-        for device, among_all in self.gpu_numbers[number].items():
-            mine = collectives.on(among_all)
-            timed[device] = Timed(collectives.start[mine], collectives.arrival[mine], collectives.end[mine])
+        timed = {device: self.collectives.timed(each) for device, each in self.gpu_numbers[number].items()}
         return Joint(self.clocks[number], window, self.steps.shared, self.gpu_numbers[number], timed)
 
     def report_of(self, device: int) -> int:

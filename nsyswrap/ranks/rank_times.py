@@ -18,6 +18,7 @@ from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.ranks.activity import Activity
+from nsyswrap.ranks.collectives import Timed
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 
@@ -27,14 +28,6 @@ LEDGER_ROWS = (
 )
 # What makes two kernels the same work.
 SAME_KERNEL = ["name", "grid_blocks", "block_threads"]
-
-
-class Timed(NamedTuple):
-    """The begin of each collective, the arrival of the last rank at it, and its end, in ns."""
-
-    start: Times
-    arrival: Times
-    end: Times
 
 
 @dataclass(frozen=True)

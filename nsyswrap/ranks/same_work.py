@@ -1,6 +1,6 @@
 """Whether two ranks do the same work: the same kernels, for as long, with as many launches."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -48,12 +48,8 @@ def compared_work(times: Mapping[int, RankTimes], pairs: Sequence[tuple[int, int
     np.add.at(count, (place, column), kernels["count"].to_numpy())
     np.add.at(length, (place, column), kernels["length"].to_numpy())
     rows = np.searchsorted(devices, np.array(pairs, np.int64).reshape(-1, 2))
-    return [reason for some in _blocks(rows) for reason in _reasons(count, length, some)]
-
-
-def _blocks(rows: Indices) -> Iterator[Indices]:
-    for first in range(0, len(rows), PAIRS):
-        yield rows[first : first + PAIRS]
+    parts = (rows[first : first + PAIRS] for first in range(0, len(rows), PAIRS))
+    return [reason for some in parts for reason in _reasons(count, length, some)]
 
 
 def _reasons(count: npt.NDArray[np.float64], length: npt.NDArray[np.float64], rows: Indices) -> list[tuple[str, int]]:

@@ -25,7 +25,6 @@ from nsyswrap.ranks.activity import (
     USUAL,
     WAITS,
     Activity,
-    account_of,
 )
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.identity import Rank
@@ -118,7 +117,7 @@ def find_segments(  # noqa: PLR0913, PLR0917 - one argument a source
 
 def _accounts(activity: Activity, edges: Times, phases: int) -> Accounts:
     """Return the accounts of one rank in the bins between some edges."""
-    named = [account_of(code, phases) for code in activity.accounts.tolist()]
+    named = activity.named(phases)
     kinds = [_KIND_OF.get(rule, IDLE) for rule, _ in named]
     rules = (rule.removeprefix(USUAL) for rule, _ in named)
     return Accounts(

@@ -42,7 +42,7 @@ def run(context: TraceContext, window: Window) -> Section:
         key="counters",
         title=TITLE,
         window=window,
-        facts=(Fact("sampling_period_ns", period_ns(one), "ns"), Fact("samples_of_each_counter", count, "count")),
+        facts=(Fact("sampling_period_ns", period_ns(one.start), "ns"), Fact("samples_of_each_counter", count, "count")),
         tables={"window": whole, "phases": phases, "steps": steps, "over_time": over_time},
         notes=_notes(counters),
     )

@@ -43,7 +43,8 @@ def find_findings(
         window: Interval of the findings.
     """
     context = simulation.context
-    late = find_late_ranks(context, window, collectives, lateness.charges)
+    errors = context.settings.clock_errors
+    late = find_late_ranks(context.steps, errors, window, collectives, lateness.charges)
     # Of a job of many ranks, those that are late by most are in the context.
     analyzed = {each.device_id for each in attributions}
     return tuple(

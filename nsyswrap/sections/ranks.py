@@ -9,12 +9,14 @@ from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Section
+from nsyswrap.ranks.charging import Charges
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.identity import Rank
 from nsyswrap.ranks.job_steps import JobSteps, find_job_steps
 from nsyswrap.ranks.late_ranks import find_late_ranks
-from nsyswrap.ranks.lateness import UNNAMED, Charges, Lateness
+from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.many import OtherRanks
+from nsyswrap.ranks.same_work import UNNAMED
 from nsyswrap.ranks.step_picture import find_collectives_of, find_segments
 from nsyswrap.sections.late_ranks import is_named
 from nsyswrap.sections.ledger import ROWS, ledger_rows
@@ -109,7 +111,7 @@ def _ranks(
     charges = lateness.charges
     each = [rank for rank in collectives.ranks.each if rank.device_id in ledgers]
     steps = _count(context, window)
-    late = find_late_ranks(context, window, collectives, charges)
+    late = find_late_ranks(context.steps, context.settings.clock_errors, window, collectives, charges)
     named = {one.device_id for one in late if is_named(one, window)}
     kept, waited, longest = _kept(charges, named), _waited_for(charges), _waits_for(charges)
     number = {rank.device_id: rank.number for rank in each}

@@ -8,13 +8,9 @@ from nsyswrap.base.privacy import ANYBODY, Cleaner
 from nsyswrap.model import Gpu, Session
 from nsyswrap.trace import queries, schema
 from nsyswrap.trace.connection import Export
+from nsyswrap.trace.identity import variables
 from nsyswrap.trace.quantities import SCALES, from_text, in_base_unit
 
-# nsys 2023 and 2025 store the environment in three places: one text for each process, with NUL between variables; one
-# line of the description of the machine, with ";" between them; and one option of the capture for each variable.
-_BLOCK_VARIABLE = re.compile(r"(?:^|\x00)([A-Za-z_]\w*)=", re.ASCII)
-_LINE_VARIABLE = re.compile(r"(?:^|;)([A-Za-z_]\w*)=", re.ASCII)
-_VARIABLE = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _VERSION = re.compile(r"\d{1,2}\.\d{1,2}", re.ASCII)
 _CUDA = re.compile(r"\d{4,6}", re.ASCII)
 # The script of the shell that starts the program says how many words it takes first; an older one took two.
@@ -59,9 +55,7 @@ def read_session(export: Export, cleaner: Cleaner = ANYBODY) -> Session:
         cleaner: Removes secrets, users, hosts and home folders from the command.
     """
     about_export = dict(export.pairs(next((t for t in schema.EXPORT_OPTIONS if t in export.columns), "")))
-    options = export.pairs(schema.CAPTURE_OPTIONS)
-    once = dict(options)
-    system = dict(export.pairs(schema.SYSTEM))
+    options, system = export.pairs(schema.CAPTURE_OPTIONS), dict(export.pairs(schema.SYSTEM))
     return Session(
         nsys_version=about_export.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=about_export.get("EXPORT_SCHEMA_VERSION", ""),
@@ -71,7 +65,7 @@ def read_session(export: Export, cleaner: Cleaner = ANYBODY) -> Session:
         ),
         command=cleaner.command(_command(options)),
         traces=tuple(sorted({value for name, value in options if name == "CAPTURE_EVENT_TYPE"})),
-        graph_trace=once.get("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", ""),
+        graph_trace=dict(options).get("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", ""),
         driver_version="" if system.get("NvDriverVersion") == "0" else system.get("NvDriverVersion", ""),
         cuda_version=_cuda_version(system.get("CudaDriverVersion", "")),
         secrets=secret_names(export),
@@ -89,10 +83,14 @@ def read_epoch(export: Export) -> int | None:
 
 def read_uuids(export: Export) -> dict[int, str]:
     """Return the UUID of each GPU of the machine, by device id, where the export has it."""
-    if not export.has(schema.GPUS, "id", "uuid"):
+    return _texts_of_gpus(export, "uuid")
+
+
+def _texts_of_gpus(export: Export, column: str) -> dict[int, str]:
+    if not export.has(schema.GPUS, "id", column):
         return {}
-    rows = export.rows(queries.columns_of(schema.GPUS, ("id", "uuid")))
-    return {export.whole(device, schema.GPUS, "id"): str(uuid) for device, uuid in rows if uuid}
+    rows = export.rows(queries.columns_of(schema.GPUS, ("id", column)))
+    return {export.whole(device, schema.GPUS, "id"): str(text) for device, text in rows if text}
 
 
 def read_gpus(export: Export) -> tuple[Gpu, ...]:
@@ -103,7 +101,7 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
     limits = _SM_LIMITS if export.has(schema.GPUS, *_SM_LIMITS.values()) else {}
     more = limits | {field: column for field, column in _NUMBERS.items() if export.has(schema.GPUS, column)}
     columns = (*wanted, *more.values())
-    places = _places(export)
+    places = _texts_of_gpus(export, "busLocation")
     found = []
     for device, name, major, minor, *numbers in export.rows(queries.columns_of(schema.GPUS, columns)):
         device_id = export.whole(device, schema.GPUS, "id")
@@ -153,27 +151,9 @@ def _read_old_gpus(export: Export) -> tuple[Gpu, ...]:
     return tuple(found[device_id] for device_id in sorted(found))
 
 
-def _places(export: Export) -> dict[int, str]:
-    """Return the place of each GPU on the PCI bus, by device id."""
-    if not export.has(schema.GPUS, "id", "busLocation"):
-        return {}
-    rows = export.rows(queries.columns_of(schema.GPUS, ("id", "busLocation")))
-    return {export.whole(device, schema.GPUS, "id"): str(place or "") for device, place in rows}
-
-
 def secret_names(export: Export) -> tuple[str, ...]:
     """Return the names, never the values, of variables in the export that look like secrets."""
-    names: set[str] = set()
-    for name, value in export.pairs(schema.SYSTEM):
-        if name == schema.ENVIRONMENT_LINE:
-            names.update(_LINE_VARIABLE.findall(value))
-    for name, value in export.pairs(schema.CAPTURE_OPTIONS):
-        if name.endswith(schema.ENVIRONMENT_OPTION) and (found := _VARIABLE.match(value)):
-            names.add(found.group(1))
-    if export.has(schema.STRINGS, "value"):
-        for (block,) in export.rows(queries.texts_with_nul()):
-            names.update(_BLOCK_VARIABLE.findall(block))
-    return tuple(sorted(filter(looks_secret, names)))
+    return tuple(sorted({name for name, _ in variables(export) if looks_secret(name)}))
 
 
 def _first(export: Export, table: str, column: str) -> Any:  # noqa: ANN401 - a text or a number

@@ -43,7 +43,11 @@ def read_host(path: Path) -> str:
 
 
 def variables(export: Export) -> Iterator[tuple[str, str]]:
-    """Yield the name and value of every variable of every environment in the export."""
+    """Yield the name and value of every variable of every environment in the export.
+
+    nsys 2023 and 2025 store the environment in three places: one text for each process, with NUL between variables; one
+    line of the description of the machine, with ";" between them; and one option of the capture for each variable.
+    """
     for name, value in export.pairs(schema.SYSTEM):
         if name == schema.ENVIRONMENT_LINE:
             yield from _assignments(value.split(";"))

@@ -51,11 +51,10 @@ def read_library_calls(export: Export, lookup: Lookup, ranges: Mapping[str, Any]
     rows = sorted({*_named(export, lookup), *_openacc(export), *_marked(ranges)})
     names = sorted({name for *_, name in rows})
     number = {name: -2 - at for at, name in enumerate(names)}
-    start, end, thread, name_id = (
-        np.array([each(row) for row in rows], np.int64)
-        for each in (lambda row: row[0], lambda row: row[1], lambda row: row[2], lambda row: number[row[3]])
-    )
-    columns = {"start": start, "end": end, "thread": thread, "name_id": name_id}
+    columns = {
+        name: np.array([row[at] for row in rows], np.int64) for at, name in enumerate(("start", "end", "thread"))
+    }
+    columns["name_id"] = np.array([number[row[3]] for row in rows], np.int64)
     return LibraryCalls(columns, {code: name for name, code in number.items()})
 
 

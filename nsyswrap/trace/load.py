@@ -1,6 +1,6 @@
 """Read an export into a trace: read the known tables and make them conform to their contracts."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from nsyswrap.trace.description import read_epoch, read_gpus, read_session, read
 from nsyswrap.trace.identity import report_identity
 from nsyswrap.trace.library_calls import read_library_calls
 from nsyswrap.trace.nccl_calls import read_nccl_calls
+from nsyswrap.trace.payloads import domain_rows
 from nsyswrap.trace.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
 from nsyswrap.trace.samples import read_samples
 from nsyswrap.trace.schema import Source
@@ -193,7 +194,14 @@ def sources_of(export: Export, unread: Names = frozenset()) -> list[Source]:
     sources = [each for each in schema.SOURCES if each.table in export.columns and each.spec.name not in unread]
     sources.sort(key=lambda s: BY_SIZE.index(s.table) if s.table in BY_SIZE else len(BY_SIZE))
     for source in sources:
-        _check_columns(export, source)
+        present = export.columns[source.table]
+        stored = {names: schema.stored_as(names, present) for names in source.required.values()}
+        missing = sorted(names for names, column in stored.items() if column is None)
+        if missing:
+            raise ExportError(
+                f"{export.path.name}: table {source.table} has no column {', '.join(missing)}",
+                hint=f"the file was changed or written by an nsys older than 2022; {AGAIN}",
+            )
     return sources
 
 
@@ -237,28 +245,17 @@ def _read(export: Export, sources: Sequence[Source]) -> RowsRead:
     return RowsRead(arrays)
 
 
-def _check_columns(export: Export, source: Source) -> None:
-    present = export.columns[source.table]
-    missing = sorted(names for names in set(source.required.values()) if schema.stored_as(names, present) is None)
-    if missing:
-        raise ExportError(
-            f"{export.path.name}: table {source.table} has no column {', '.join(missing)}",
-            hint=f"the file was changed or written by an nsys older than 2022; {AGAIN}",
-        )
-
-
 def _strings(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
     """Return the texts of the names of kernels and calls."""
     named = ("kernels", "calls", "os_calls", "overheads")
-    ids = _unique(arrays[table]["name_id"] for table in named if table in arrays)
-    return _lookup(export, ids)
+    return _lookup(export, _unique(arrays[table]["name_id"] for table in named if table in arrays))
 
 
 def _texts(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
     """Return the texts of ranges, domains and threads by string id."""
     columns = [("ranges", "text_id"), ("threads", "name_id")]
     ids = set(_unique(arrays[table][column] for table, column in columns if table in arrays))
-    ids |= {export.whole(row[3], "NVTX_EVENTS", "textId") for row in _domain_rows(export)}
+    ids |= {export.whole(row[3], "NVTX_EVENTS", "textId") for row in domain_rows(export)}
     return _lookup(export, sorted(ids))
 
 
@@ -268,15 +265,15 @@ def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
     Raises:
         ExportError: The export has no text at all: without names no collective, no step and no phase can be found.
     """
-    every = list(ids)
+    every, found = list(ids), dict[int, str]()
     if every and not _has_texts(export):
         raise ExportError(
             f"{export.path.name}: the names of kernels, calls and ranges are missing (table {schema.STRINGS})",
             hint=AGAIN,
         )
-    found: dict[int, str] = {}
-    for some in _batched(every, IDS_AT_ONCE):
-        found |= {key: cut_text(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
+    for first in range(0, len(every), IDS_AT_ONCE):
+        rows = export.rows(queries.strings(every[first : first + IDS_AT_ONCE]))
+        found |= {key: cut_text(str(value)) for key, value in rows if value is not None}
     return found
 
 
@@ -296,13 +293,6 @@ def _cleaned(texts: Mapping[int, str], clean: Callable[[str], str]) -> dict[int,
 def _cut(clean: Callable[[str], str]) -> Callable[[str], str]:
     """Return a way of cleaning whose texts have at most ``schema.LONGEST_TEXT`` characters."""
     return lambda text: clean(text)[: schema.LONGEST_TEXT]
-
-
-def _batched(ids: Iterable[int], size: int) -> Iterator[list[int]]:
-    """Cut ids into lists of at most ``size``."""
-    every = list(ids)
-    for first in range(0, len(every), size):
-        yield every[first : first + size]
 
 
 def _unique(columns: Iterable[Array]) -> list[int]:
@@ -330,18 +320,11 @@ def _labels(export: Export, name: str) -> dict[int, str]:
 def _domains(export: Export, texts: Mapping[int, str]) -> dict[tuple[int, int], str]:
     """Return the name of each NVTX domain by process and number."""
     found: dict[tuple[int, int], str] = {}
-    for thread, number, text, text_id in _domain_rows(export):
+    for thread, number, text, text_id in domain_rows(export):
         process = export.whole(thread, "NVTX_EVENTS", "globalTid") & ~tables.THREAD_MASK
         key = process, export.whole(number, "NVTX_EVENTS", "domainId")
         found[key] = cut_text(str(text)) if text is not None else texts.get(text_id, "")
     return found
-
-
-def _domain_rows(export: Export) -> list[tuple[Any, ...]]:
-    """Return thread, number, text and text id of each NVTX domain; nothing where nsys recorded no domains."""
-    if not export.has("NVTX_EVENTS", "globalTid", "domainId", "text", "textId", "eventType"):
-        return []
-    return export.rows(queries.domains())
 
 
 def _close(ranges: Arrays, latest: int, duration: int) -> None:

@@ -7,12 +7,11 @@ dropped.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nsyswrap.trace import queries
 from nsyswrap.trace.connection import Export
 
-_EVENTS = "NVTX_EVENTS"
 _PROCESS_MASK = ~0xFFFFFF
 
 _SAMPLE_DOMAINS = ("Python Periodic Sampling", "Python Backtrace on CUDA")
@@ -91,11 +90,16 @@ def _is_nccl_field(name: str, value: object) -> bool:
     return allowed is not None and type(value) is int and value in allowed
 
 
+def domain_rows(export: Export) -> list[tuple[Any, ...]]:
+    """Return thread, number, text and text id of each NVTX domain; nothing where nsys recorded no domains."""
+    if not export.has("NVTX_EVENTS", "globalTid", "domainId", "text", "textId", "eventType"):
+        return []
+    return export.rows(queries.domains())
+
+
 def nccl_domains(export: Export) -> frozenset[tuple[int, int]]:
     """Return the NVTX domains of NCCL: global id of the process and number of the domain."""
-    if not export.has(_EVENTS, "globalTid", "domainId", "text", "textId", "eventType"):
-        return frozenset()
-    rows = list(export.rows(queries.domains()))
+    rows = domain_rows(export)
     ids = {text_id for *_, text, text_id in rows if text is None and isinstance(text_id, int)}
     names = dict(export.rows(queries.strings(ids))) if ids else {}
     return frozenset(_named_nccl(rows, names))

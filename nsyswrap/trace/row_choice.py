@@ -94,7 +94,7 @@ class RowChoice:
         """
         found = {name: self._of_table(name) for name in self.indexes if name not in {CALLS, *OPERATIONS, *BY_ID}}
         calls = self._chosen(CALLS, self._touching) if CALLS in self.indexes else None
-        launched = LaunchIds.of(*_pairs(calls)) if calls else LaunchIds.of(*_NO_PAIRS)
+        launched = LaunchIds.of(*(_pairs(calls) if calls else (_NO_IDS, _NO_IDS)))
         for name in OPERATIONS:
             if name in self.indexes:
                 found[name] = self._with_launches(name, launched, self._touching)
@@ -172,7 +172,6 @@ class RowChoice:
 
 
 _NO_IDS = np.empty(0, np.int64)
-_NO_PAIRS = _NO_IDS, _NO_IDS
 
 
 def _joined(index: TableIndex, parts: list[Arrays]) -> Arrays:

@@ -1,7 +1,6 @@
 """Samples of Python's stack. They are NVTX marks with a JSON payload in which functions and files are string ids."""
 
 import html
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import pandas as pd
 
 from nsyswrap.trace import queries
 from nsyswrap.trace.connection import Export
+from nsyswrap.trace.payloads import python_sample
 from nsyswrap.trace.tables import Frame
 
 NVTX = "NVTX_EVENTS"
@@ -18,7 +18,6 @@ DOMAIN = "Python Periodic Sampling"
 # Function id, file id and line of each frame, innermost first.
 Ids = tuple[tuple[int, int, int], ...]
 Lookup = Callable[[Iterable[int]], Mapping[int, str]]
-_LARGEST = 1 << 63
 
 
 def read_samples(
@@ -33,8 +32,8 @@ def read_samples(
     rows = _rows(export)
     codes, texts = pd.factorize(np.array([text for _, _, text in rows], dtype=object))
     # A waiting thread repeats the same payload, so each distinct payload is parsed once.
-    parsed = [_stack(text) for text in texts]
-    stacks = [parsed[code] for code in codes]
+    parsed = [python_sample(text.encode()) for text in texts]
+    stacks = [sample.frames if (sample := parsed[code]) else () for code in codes]
     good = [index for index, stack in enumerate(stacks) if stack]
     order = sorted(good, key=lambda index: rows[index][:2])
     distinct = {stack: code for code, stack in enumerate(dict.fromkeys(stacks[index] for index in order))}
@@ -55,16 +54,6 @@ def _rows(export: Export) -> list[tuple[int, int, str]]:
         for start, thread, text in export.rows(queries.payloads())
         if text.startswith('{"' + DOMAIN)
     ]
-
-
-def _stack(text: str) -> Ids:
-    """Return the frames of one payload; nothing where it has another form."""
-    try:
-        frames = json.loads(text)[DOMAIN]["Frames"]
-        stack = tuple((int(each["Function"]), int(each["File"]), int(each["Line"])) for each in frames)
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return ()
-    return stack if all(0 <= part < _LARGEST for frame in stack for part in frame) else ()
 
 
 def _frames(stacks: list[Ids], lookup: Lookup) -> tuple[tuple[Frame, ...], ...]:

@@ -53,7 +53,7 @@ class TableSpec:
 
     name: str
     columns: Mapping[str, str]
-    missing: Mapping[str, int | str]
+    missing: Mapping[str, int | str] = field(default_factory=dict)
 
     @property
     def coded(self) -> Mapping[str, str]:
@@ -74,10 +74,6 @@ def _empty(spec: TableSpec) -> pd.DataFrame:
     )
 
 
-def _spec(name: str, columns: Mapping[str, str], missing: Mapping[str, int | str] | None = None) -> TableSpec:
-    return TableSpec(name, columns, missing or {})
-
-
 _OPERATION = {
     "start": "int64",
     "end": "int64",
@@ -90,13 +86,13 @@ _OPERATION = {
 # operation on no device is left out.
 _NO_STREAM = {"stream": -1, "device_id": -1}
 
-KERNELS = _spec(
+KERNELS = TableSpec(
     "kernels",
     _OPERATION | {"name_id": "category", "graph_node_id": "int64"} | dict.fromkeys(LAUNCH, "category"),
     # A kernel has at least one block, thread and register, so 0 can mean that the export has no value.
     _NO_STREAM | {"graph_node_id": 0} | dict.fromkeys(LAUNCH, 0),
 )
-COPIES = _spec(
+COPIES = TableSpec(
     "copies",
     _OPERATION
     | {
@@ -108,20 +104,22 @@ COPIES = _spec(
     },
     _NO_STREAM | {"copy_kind": 0, "source_kind": -1, "target_kind": -1, "migration_cause": -1},
 )
-MEMSETS = _spec("memsets", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, _NO_STREAM | {"memory_kind": -1})
-GRAPHS = _spec("graphs", _OPERATION, _NO_STREAM)
-CALLS = _spec(
+MEMSETS = TableSpec(
+    "memsets", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, _NO_STREAM | {"memory_kind": -1}
+)
+GRAPHS = TableSpec("graphs", _OPERATION, _NO_STREAM)
+CALLS = TableSpec(
     "calls",
     {"start": "int64", "end": "int64", "thread": "category", "correlation_id": "int64", "name_id": "category"},
     {"correlation_id": 0},
 )
 # Threads and names repeat millions of times, so these tables hold codes of them.
 _OS_CALL = {"start": "int64", "end": "int64", "thread": "category", "name_id": "category"}
-OS_CALLS = _spec("os_calls", _OS_CALL)
-OVERHEADS = _spec("overheads", _OS_CALL)
+OS_CALLS = TableSpec("os_calls", _OS_CALL)
+OVERHEADS = TableSpec("overheads", _OS_CALL)
 # Calls of MPI and UCX, and what the runtime of OpenACC did.
-LIBRARY_CALLS = _spec("library_calls", _OS_CALL)
-RANGES = _spec(
+LIBRARY_CALLS = TableSpec("library_calls", _OS_CALL)
+RANGES = TableSpec(
     "ranges",
     {
         "start": "int64",
@@ -135,8 +133,8 @@ RANGES = _spec(
     },
     {"end_thread": 0, "text": "", "domain": ""},
 )
-SCHEDULING = _spec("scheduling", {"start": "int64", "thread": "int64", "running": "bool"})
-MEMORY = _spec(
+SCHEDULING = TableSpec("scheduling", {"start": "int64", "thread": "int64", "running": "bool"})
+MEMORY = TableSpec(
     "memory",
     {
         "start": "int64",
@@ -150,14 +148,14 @@ MEMORY = _spec(
     {"pool": 0, "device_id": -1},
 )
 # Page faults of managed memory: groups of faults that a GPU waited for, and single faults of the CPU.
-GPU_PAGE_FAULTS = _spec(
+GPU_PAGE_FAULTS = TableSpec(
     "gpu_page_faults",
     {"start": "int64", "end": "int64", "process": "int64", "device_id": "int32", "count": "int64"},
     {"count": 1, "device_id": -1},
 )
-CPU_PAGE_FAULTS = _spec("cpu_page_faults", {"start": "int64", "process": "int64"})
+CPU_PAGE_FAULTS = TableSpec("cpu_page_faults", {"start": "int64", "process": "int64"})
 # CUDA events: which call recorded an event after the work already in a stream, and which call waited for an event.
-EVENT_RECORDS = _spec(
+EVENT_RECORDS = TableSpec(
     "event_records",
     {"process": "int64", "correlation_id": "int64", "device_id": "int32", "stream": "int32", "event_id": "int64"},
     _NO_STREAM,
@@ -167,13 +165,13 @@ EVENT_RECORDS = _spec(
 # Source: cupti_activity.h of CUDA 12.9, CUPTI_INVALID_STREAM_ID, CUPTI_UNIFIED_MEMORY_CPU_DEVICE_ID and
 # CUPTI_SYNCHRONIZATION_INVALID_VALUE.
 NO_ID = 0xFFFF_FFFF
-EVENT_WAITS = _spec(
+EVENT_WAITS = TableSpec(
     "event_waits", {"process": "int64", "correlation_id": "int64", "stream": "int64", "event_id": "int64"}
 )
-COUNTERS = _spec("counters", {"start": "int64", "device_id": "int32", "counter": "int32", "value": "int64"})
+COUNTERS = TableSpec("counters", {"start": "int64", "device_id": "int32", "counter": "int32", "value": "int64"})
 # The calls of NCCL whose payload nsys recorded: communicator, rank and size. Numbers that a call does not state are -1.
 # A communicator's id is an unsigned number of 64 bits, stored in the same bits.
-NCCL_CALLS = _spec(
+NCCL_CALLS = TableSpec(
     "nccl_calls",
     {
         "start": "int64",
@@ -188,11 +186,11 @@ NCCL_CALLS = _spec(
         "peer": "int32",
     },
 )
-MPI_RANKS = _spec("mpi_ranks", {"thread": "int64", "rank": "int32"})
-SAMPLES = _spec("samples", {"start": "int64", "thread": "int64", "stack": "int32"})
-PROCESSES = _spec("processes", {"process": "int64", "name": "category"}, {"name": ""})
-THREADS = _spec("threads", {"thread": "int64", "name": "category"}, {"name": ""})
-DIAGNOSTICS = _spec(
+MPI_RANKS = TableSpec("mpi_ranks", {"thread": "int64", "rank": "int32"})
+SAMPLES = TableSpec("samples", {"start": "int64", "thread": "int64", "stack": "int32"})
+PROCESSES = TableSpec("processes", {"process": "int64", "name": "category"}, {"name": ""})
+THREADS = TableSpec("threads", {"thread": "int64", "name": "category"}, {"name": ""})
+DIAGNOSTICS = TableSpec(
     "diagnostics", {"process": "int64", "severity": "int32", "text": "category"}, {"process": 0, "text": ""}
 )
 
@@ -280,6 +278,12 @@ class Trace:
         return self.strings.get(string_id, f"[id {string_id}]")
 
 
+def rows_where(column: "pd.Series[Any]", wanted: Callable[[str], object]) -> npt.NDArray[np.bool_]:
+    """Return which rows of a column of texts have one that is wanted; ``wanted`` is called once for each text."""
+    flags = np.array([*(bool(wanted(str(text))) for text in column.cat.categories), False], np.bool_)
+    return flags[column.cat.codes.to_numpy()]
+
+
 def by_name(
     trace: Trace, spec: TableSpec, meaning: Callable[[str], int], dtype: type[np.integer[Any]]
 ) -> npt.NDArray[Any]:
@@ -292,6 +296,12 @@ def by_name(
         dtype: Type of the numbers.
     """
     found: npt.NDArray[Any] = taken(numbers_by_name(trace, spec, meaning, dtype), coded(trace[spec], "name_id").codes)
+    return found
+
+
+def rows_named(trace: Trace, spec: TableSpec, wanted: Callable[[str], object]) -> npt.NDArray[np.bool_]:
+    """Return which rows of a table have a name that is wanted; ``wanted`` is called once for each name."""
+    found: npt.NDArray[np.bool_] = by_name(trace, spec, lambda name: bool(wanted(name)), np.int8) > 0
     return found
 
 

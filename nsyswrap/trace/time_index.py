@@ -102,22 +102,15 @@ def index_of(export: Export, source: Source, progress: Progress) -> TableIndex:
 def _extent(columns: Arrays, *, is_operation: bool) -> tuple[int, ...]:
     """Return the number of rows of a part, its first start, last start and last end, and its lowest and highest id."""
     rows = len(next(iter(columns.values())))
-    start, end = possible_times(columns, is_operation=is_operation)
+    times = LIMITS.max, LIMITS.min, LIMITS.min
+    if "start" in columns:
+        start, end = columns["start"], ends_of(columns)
+        good = possible({"start": start, "end": end}, EVERY, is_operation=is_operation)
+        if good.any():
+            times = int(start[good].min()), int(start[good].max()), int(end[good].max())
     ids = columns.get("correlation_id", np.empty(0, np.int64))
     ids = ids[ids > 0]
-    times = LIMITS.max, LIMITS.min, LIMITS.min
-    if len(start):
-        times = int(start.min()), int(start.max()), int(end.max())
     return rows, *times, int(ids.min(initial=LIMITS.max)), int(ids.max(initial=0))
-
-
-def possible_times(columns: Arrays, *, is_operation: bool) -> tuple[Times, Times]:
-    """Return the starts and ends of the possible rows of a part; a range without an end may last to the last event."""
-    if "start" not in columns:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    start, end = columns["start"], ends_of(columns)
-    good = possible({"start": start, "end": end}, EVERY, is_operation=is_operation)
-    return start[good], end[good]
 
 
 def ends_of(columns: Arrays) -> Times:

@@ -41,7 +41,7 @@ def with_gaps(*gaps: int, processes: tuple[int, ...] = ()) -> ExportBuilder:
 def explained(idle: IdlePieces, *delays: int) -> list[int]:
     """Return how much of each gap the delays explain, in us; a delay of 0 explains nothing."""
     delay = np.array(delays, np.int64) * US
-    mask = idle.set_back(delay > 0, delay, np.ones(len(idle.length), bool))
+    mask = idle.set_back(delay > 0, delay, np.ones(len(idle.length), bool), idle.none)
     found = np.zeros(len(idle.first), np.int64)
     np.add.at(found, idle.gap[mask], idle.length[mask] // US)
     return found.tolist()
@@ -158,7 +158,7 @@ def test_only_free_pieces_are_explained_and_only_they_use_up_a_delay() -> None:
     """The CPU time of the first gap has another root cause. The delay explains the other 10 us and later CPU time."""
     idle = pieces(trace_of(with_gaps(40, 24)), 40, 24)
     free = ~idle.is_cause("cpu") | (idle.gap == 1)
-    mask = idle.set_back(np.array([True, False]), np.array([17, 0]) * US, free)
+    mask = idle.set_back(np.array([True, False]), np.array([17, 0]) * US, free, idle.none)
     assert (idle.length[mask] // US).tolist() == [2, QUEUED, 14]
 
 

@@ -32,5 +32,5 @@ def test_no_piece_is_lost_or_moved(parts: list[list[int]], expected: int) -> Non
 
 
 def test_no_parts_are_no_pieces() -> None:
-    found = joined_in_order([])
+    found = joined_in_order([], 0)
     assert (len(found.start), found.cause.dtype) == (0, NO_PIECES.cause.dtype)

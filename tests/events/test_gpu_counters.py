@@ -56,7 +56,7 @@ def test_a_sample_lasts_to_the_next_one() -> None:
     """Timestamps jitter by a nanosecond, which is not a hole. The last sample lasts one period."""
     found = samples_of(ExportBuilder().metric("SM Active", [(0, 1), (100, 2), (199, 3), (299, 4)]))
     assert found.end.tolist() == [100, 199, 299, 399]
-    assert period_ns(found) == 100
+    assert period_ns(found.start) == 100
 
 
 def test_a_hole_between_samples_is_not_covered() -> None:
@@ -68,7 +68,7 @@ def test_a_hole_between_samples_is_not_covered() -> None:
 def test_a_single_sample_has_no_length() -> None:
     """The length of a single sample is unknown."""
     found = samples_of(ExportBuilder().metric("SM Active", [(5, 80)]))
-    assert period_ns(found) == 0
+    assert period_ns(found.start) == 0
     assert found.sampled(np.array([0]), np.array([10])).tolist() == [0]
 
 

@@ -78,7 +78,7 @@ def test_few_operations_stay_in_memory() -> None:
     for at in range(0, 10**6, 1_000):
         sweep.settle(at)
         sweep.add(columns_of([(at + each, 5, 0, 0, 7) for each in range(0, 1_000, 10)]))
-        most = max(most, sweep.pending_count)
+        most = max(most, len(sweep.pending["start"]))
     swept = sweep.end()
     (found,) = swept.ledgers
     assert (found.compute_ns, found.operation_count, most) == (500_000, 100_000, 100)

@@ -143,7 +143,7 @@ def test_a_stage_of_a_pipeline_that_waits_for_a_message_has_a_bubble() -> None:
     assert bubbles["ns"].sum() > 0.8 * found["ns"].sum() > 0
     assert set(found["rule"]) <= {"ranks/pipeline", PACE, UNKNOWN}
     window, collectives = choose_window(context), find_collectives(context)
-    assert find_late_ranks(context, window, collectives, lateness_of(context).charges) == ()
+    assert find_late_ranks(context.steps, {}, window, collectives, lateness_of(context).charges) == ()
 
 
 @pytest.mark.slow

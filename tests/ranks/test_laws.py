@@ -85,7 +85,10 @@ def found_in(job: Job) -> Found:
         window,
         {ranks[each]: ledger_rows(context.operations, each, window, collectives) for each in ranks},
         {ranks[each]: int(charges.wait_ns[charges.waiting == each].sum()) for each in ranks},
-        [ranks[each.device_id] for each in find_late_ranks(context, window, collectives, charges)],
+        [
+            ranks[each.device_id]
+            for each in find_late_ranks(context.steps, context.settings.clock_errors, window, collectives, charges)
+        ],
     )
 
 

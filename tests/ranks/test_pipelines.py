@@ -39,7 +39,7 @@ def analyzed(job: Pipeline, steps: int = STEPS) -> Analyzed:
     context = find_context(trace_of(built(job, steps)))
     window, collectives = choose_window(context), find_collectives(context)
     lateness = find_lateness(context, window, collectives, attributions_of(context, window))
-    late = find_late_ranks(context, window, collectives, lateness.charges)
+    late = find_late_ranks(context.steps, {}, window, collectives, lateness.charges)
     lost = late[0].lost_ns / context.steps.measured_count if late else 0.0
     return Analyzed(late, lateness, find_own_windows(context, window), lost)
 

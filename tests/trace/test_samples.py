@@ -54,7 +54,8 @@ def test_home_folders_are_not_kept() -> None:
 
 
 def test_a_text_the_export_lacks_shows_its_id() -> None:
-    payload = '{"Python Periodic Sampling":{"Frames":[{"Function":901,"File":902,"Line":3}]}}'
+    stack = '"Frames":[{"Function":901,"File":902,"Line":3}]'
+    payload = f'{{"Python Periodic Sampling":{{"Thread state ID":1,"Thread state":"Running",{stack}}}}}'
     trace = trace_of(ExportBuilder().kernel(1, 2).python_sample(5, [], jsonText=payload))
     assert trace.stacks == ((Frame("[id 901]", "[id 902]", 3),),)
 

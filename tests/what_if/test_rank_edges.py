@@ -54,7 +54,7 @@ def test_the_saving_of_a_real_fix_is_predicted_within_a_quarter(name: str, real_
     window, collectives = choose_window(context), find_collectives(context)
     states = find_states(context, window)
     lateness = find_lateness(context, window, collectives, attributions_of(context, window))
-    (late,) = find_late_ranks(context, window, collectives, lateness.charges)
+    (late,) = find_late_ranks(context.steps, {}, window, collectives, lateness.charges)
     simulation = find_simulation(context, states, window, collectives)
     saving = saving_of(predict(simulation, lambda whole: in_time(lateness, late, whole)))
     assert saving.point / window.length_ns == pytest.approx(MEASURED_SAVING[name], rel=0.25)

@@ -52,7 +52,7 @@ def _is_habit(idle: IdlePieces) -> bool:
     order = np.argsort(start, kind="stable")
     # The calls that allocate or free, on all threads of these processes.
     calls = idle.context.trace[tables.CALLS]
-    rows = np.flatnonzero(tables.by_name(idle.context.trace, tables.CALLS, _allocates, np.int8) > 0)
+    rows = np.flatnonzero(api_calls.calls_named(idle.context.trace, _allocates))
     rows = rows[np.isin(tables.process_of(coded(calls, "thread")[rows]), processes)]
     began: Times = array(calls, "start")[rows]
     step = containing(Spans(start[order], end[order]), began)
@@ -60,10 +60,9 @@ def _is_habit(idle: IdlePieces) -> bool:
     return allocating >= FEWEST_STEPS and allocating > CHURN_SHARE * len(steps)
 
 
-def _allocates(name: str) -> int:
-    """Return 1 for a call that allocates or frees outside of a memory pool; else 0."""
-    base = api_calls.base_name(name)
-    return int(api_calls.call_kind(base) == api_calls.ALLOCATION and not _POOLED.search(base))
+def _allocates(name: str) -> bool:
+    """Return whether a call allocates or frees outside of a memory pool."""
+    return api_calls.call_kind(name) == api_calls.ALLOCATION and not _POOLED.search(name)
 
 
 ROOT_CAUSE = RootCause(90, memory.CHURN, find, own_causes=("allocation",))

@@ -36,14 +36,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
 
 
 def _in_one_stream(idle: IdlePieces, mine: Indices, start: Times, gap: Indices) -> Mask:
-    """Return which gaps lie between two operations of one stream.
-
-    Args:
-        idle: The idle time of the device.
-        mine: The operations of the device.
-        start: Their starts, in ns.
-        gap: The gaps.
-    """
+    """Return which gaps lie between two operations of one stream, from the device's operations and their starts."""
     operations, spans = idle.context.operations, idle.gaps.spans
     place = places(start, taken(spans.end, gap), side="left")
     before, after = taken(mine, np.maximum(place - 1, 0)), taken(idle.gaps.ender, gap)

@@ -1,14 +1,14 @@
 """Root cause: the program writes so many NVTX ranges that recording them takes much of the host's time."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.memo import memo
+from nsyswrap.events.recorded_calls import Costs, sums_inside
 from nsyswrap.hardware.profiler_cost import RANGE
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
@@ -27,24 +27,11 @@ SHORTEST_PERCENTILE = 5
 LONGEST_MARK_NS = 3_000
 
 
-@dataclass(frozen=True, slots=True)
-class RangeEdges:
-    """The begins and ends of one thread's ranges, in order of time.
-
-    Attributes:
-        at: Time of each, in ns, ascending.
-        total_ns: Upper bound of the time that recording took up to and including each, in ns, shape (marks,).
-    """
+class RangeEdges(NamedTuple):
+    """The begins and ends of one thread's ranges, in order of time, and an upper bound of what recording each took."""
 
     at: Times
-    total_ns: npt.NDArray[np.float64]
-
-    def time_inside(self, start: Times, end: Times) -> npt.NDArray[np.float64]:
-        """Return an upper bound of the time that marks take inside each interval, in ns."""
-        low, high = (np.searchsorted(self.at, side) for side in (start, end))
-        so_far = np.append(0.0, self.total_ns)
-        found: npt.NDArray[np.float64] = so_far[high] - so_far[low]
-        return found
+    spent_ns: Costs
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
@@ -55,7 +42,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     spent = np.zeros(len(idle.pieces.start), np.float64)
     for thread, marks in marks_of.items():
         mine = np.flatnonzero(idle.pieces.is_thread(thread))
-        spent[mine] = marks.time_inside(idle.pieces.start[mine], idle.pieces.end[mine])
+        spent[mine] = sums_inside(*marks, idle.pieces.start[mine], idle.pieces.end[mine])
     # The profiler's time in a piece is a separate piece right after it; the marks of both count together.
     profiler = idle.is_cause("profiler")
     whole: Indices = np.cumsum(~profiler) - int(not profiler[0])
@@ -82,26 +69,15 @@ def find_marks(context: TraceContext, window: Window) -> dict[int, RangeEdges]:
         at = np.concatenate([start[mine], end[mine]])
         inside = int(((at >= window.start_ns) & (at < window.end_ns)).sum())
         if inside >= MANY_MARKS * steps:
-            begins = np.repeat([True, False], int(mine.sum()))
-            found[int(each)] = _marks(at, begins) if measured is None else _measured_marks(at, measured)
+            order = np.argsort(at, kind="stable")
+            spent = np.full(len(at), measured or 0.0)
+            if measured is None:
+                # For begins and for ends, about the shortest time since the mark before.
+                since, begins = np.diff(at[order], prepend=at.min()), order < int(mine.sum())
+                for chosen in (begins, ~begins):
+                    spent[chosen] = min(np.percentile(since[chosen], SHORTEST_PERCENTILE), LONGEST_MARK_NS)
+            found[int(each)] = RangeEdges(at[order], spent)
     return found
-
-
-def _measured_marks(at: Times, cost_ns: float) -> RangeEdges:
-    """Return marks that each take the measured time."""
-    return RangeEdges(np.sort(at, kind="stable"), np.cumsum(np.full(len(at), cost_ns, np.float64)))
-
-
-def _marks(at: Times, begins: Mask) -> RangeEdges:
-    """Return marks with their time: for begins and for ends, about the shortest time since the mark before."""
-    order = np.argsort(at, kind="stable")
-    at, begins = at[order], begins[order]
-    since = np.diff(at, prepend=at[0])
-    spent = np.zeros(len(at), np.float64)
-    for chosen in (begins, ~begins):
-        if chosen.any():
-            spent[chosen] = min(np.percentile(since[chosen], SHORTEST_PERCENTILE), LONGEST_MARK_NS)
-    return RangeEdges(at, np.cumsum(spent))
 
 
 ROOT_CAUSE = RootCause(10, capture.OVERHEAD, find)

@@ -24,10 +24,8 @@ _LOOKUP = re.compile(r"cuKernelGetFunction")
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
     """Return the pieces in which code is loaded, and the CPU time before them in the same gap, which compiles it."""
-    loads = idle.none
-    rows = np.flatnonzero(idle.is_cause("module_load"))
-    lookups = rows[idle.is_named(_LOOKUP, rows)]
-    loads[rows[idle.is_named(_LOADS, rows)]] = True
+    in_calls = idle.is_cause("module_load")
+    loads, lookups = idle.is_named(_LOADS.match, in_calls), np.flatnonzero(idle.is_named(_LOOKUP.match, in_calls))
     if len(lookups):
         loads[lookups[idle.pieces.length_of(lookups) > _usual_launch_ns(idle)]] = True
     if not loads.any():

@@ -143,6 +143,7 @@ def _by_rules(name: str) -> Classification:
     )
 
 
+@lru_cache(maxsize=4096)
 def subject(name: str) -> str:
     """Return a name as the rules see it: qualified function, then template arguments and parameters.
 
@@ -164,13 +165,8 @@ def as_written(name: str) -> str:
 
 def _matches(rule: NameRule, text: str) -> bool:
     """Return whether a rule from a file matches this kernel."""
-    meant = _subject_of_rule(rule.kernel)
+    meant = subject(rule.kernel)
     return text.startswith(meant) if rule.is_prefix else text == meant
-
-
-@lru_cache(maxsize=4096)
-def _subject_of_rule(kernel: str) -> str:
-    return subject(kernel)
 
 
 def _decoded(mangled: str) -> str:
@@ -198,4 +194,4 @@ def _on_device(found: Classification, capability: Capability) -> Classification:
         verdict = Verdict.NOT_ELIGIBLE
     elif verdict is Verdict.TENSOR and capability < FIRST_WITH.get(precision, FIRST_WITH_TENSOR_CORES):
         verdict = Verdict.SIMT_ELIGIBLE
-    return Classification(found.name, verdict, precision, found.library, found.op, found.rule)
+    return replace(found, verdict=verdict)

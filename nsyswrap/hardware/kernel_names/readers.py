@@ -18,8 +18,6 @@ def _heads(*lines: tuple[str, str]) -> Reader:
     return tuple((f"(?i){HEAD}(?:{words})", value) for words, value in lines)
 
 
-PRECISIONS = frozenset({"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4"})
-
 READERS: Mapping[str, Reader] = {
     # nvjet: one letter for each matrix. Three letters: A and B, compute type, D. Five: A, B, C, compute type, D.
     "@nvjet": _reader(

@@ -38,7 +38,7 @@ def earlier_request(simulation: Simulation, lost: LostTime) -> WhatIf:
 
 def _sleeps(simulation: Simulation) -> dict[int, Spans]:
     """Return when each launching thread sleeps."""
-    names = [at for at, name in enumerate(simulation.states.names) if api_calls.is_sleep(name)]
+    names = [at for at, name in enumerate(simulation.states.names) if api_calls.SLEEP.fullmatch(name)]
     states = {thread: simulation.states.of(thread) for thread in simulation.threads}
     chosen = {thread: np.isin(each.code % NAMES, names) for thread, each in states.items()}
     return {

@@ -7,8 +7,9 @@ from re import _parser as parser  # type: ignore[attr-defined]
 import pytest
 
 from nsyswrap.hardware.kernel_names.classify import RULES, UNMATCHED, Verdict, classify, subject
-from nsyswrap.hardware.kernel_names.readers import PRECISIONS, READERS, value_of
+from nsyswrap.hardware.kernel_names.readers import READERS, value_of
 
+PRECISIONS = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4"}
 MATRIX = {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
 EXAMPLES = [(rule, example) for rule in RULES for example in rule.examples]
 LONGEST_REPETITION = 400
