@@ -71,6 +71,7 @@ class OperatorCall:
         line: File and line of the program that called it.
         role: ``BACKWARD``, ``RECOMPUTED``, or empty for what the engine of autograd does not run.
         work: Its work; None where it is not known.
+        operator: What it took and returned; None where that is not known.
     """
 
     name: str = ""
@@ -81,6 +82,7 @@ class OperatorCall:
     line: str = ""
     role: str = ""
     work: OperatorWork | None = None
+    operator: RecordedOperator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,12 @@ class _Step:
             operator = operator if operator is not None and operator.name == origin.kernel else None
         inputs = () if operator is None else operator.inputs
         made = OperatorCall(
-            name, _shapes(inputs), _dtypes(inputs), role=origin.role, work=work_of(operator) if operator else None
+            name,
+            _shapes(inputs),
+            _dtypes(inputs),
+            role=origin.role,
+            work=work_of(operator) if operator else None,
+            operator=operator,
         )
         if origin.site < 0:
             return made
