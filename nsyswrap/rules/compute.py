@@ -76,6 +76,29 @@ MISALIGNED = Rule(
     ),
     fixed="with padded sizes",
 )
+RECOMPUTATION = Rule(
+    key="compute/recomputation",
+    name="activations computed again",
+    headline="Activations that are computed again in the backward pass take {share} of the time: {place}.",
+    advice=Wording(
+        "Keep them where the memory suffices: take checkpointing out, or use it for fewer modules.",
+        "Keep them where the memory suffices.",
+        jax="Keep them where the memory suffices: jax.checkpoint around fewer functions, or with a policy that keeps "
+        "the results of products.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            "for number, block in enumerate(blocks):\n"
+            "    if number < checkpointed:  # as few as the memory allows; with 0 all is kept\n"
+            "        hidden = checkpoint(block, hidden, use_reentrant=False)\n"
+            "    else:\n"
+            "        hidden = block(hidden)",
+        ),
+        CodeChange(TRANSFORMERS, "arguments = TrainingArguments(gradient_checkpointing=False)"),
+    ),
+    fixed="with activations kept",
+)
 SMALL_MATRICES = Rule(
     key="compute/small_matrices",
     name="many products of small matrices",

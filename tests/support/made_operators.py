@@ -54,6 +54,7 @@ class Made:
         line: Its line in model.py.
         of: Number in the step of the forward operator whose backward pass it is part of; None for the forward pass.
         again: Whether it is computed again in that backward pass.
+        stack: The frames around its line: file, line and function.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Made:
     line: int = 7
     of: int | None = None
     again: bool = False
+    stack: Sequence[tuple[str, int, str]] = ()
 
 
 def findings(operators: Sequence[Made], path: Path) -> dict[str, Finding]:
@@ -120,12 +122,15 @@ def _ranges(operators: Sequence[Made], at: int) -> list[str]:
 
 def _record(operators: Sequence[Made]) -> dict[str, Any]:
     modules = list(dict.fromkeys(["", *(each.module for each in operators)]))
-    site = {"function": "forward", "stack": [], "file": "/home/someone/app/model.py"}
+    site = {"function": "forward", "file": "/home/someone/app/model.py"}
     process = {
         "pid": PID,
         "rank": None,
         "reason": None,
-        "sites": [{**site, "line": each.line, "module": modules.index(each.module)} for each in operators],
+        "sites": [
+            {**site, "line": each.line, "module": modules.index(each.module), "stack": list(each.stack)}
+            for each in operators
+        ],
         "modules": [{"path": each, "class": "app.Module", "root": 0} for each in modules],
         "roots": [{"class": "app.Model"}],
         "operators": [

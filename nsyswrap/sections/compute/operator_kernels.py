@@ -11,7 +11,7 @@ from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.xray_record import ITEM_BYTES, Tensor
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Severity
 from nsyswrap.operators.join import JoinedKernels, find_launchers, has_operators
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import ADDS, plain, tensors_of
@@ -106,8 +106,9 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
     simulation: Simulation,
     kernels: GroupedKernels,
     window: Window,
+    worst: Severity = Severity.PROBLEM,
 ) -> tuple[Finding, ...]:
-    """Return the finding where the kernels take enough of the window.
+    """Return the finding where the kernels take enough of the window, or the fix saves as much with their launches.
 
     Args:
         rule: Key of the rule.
@@ -120,18 +121,21 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         simulation: The run as it was.
         kernels: All compute kernels of the window.
         window: Window of the kernels.
+        worst: The highest severity that it can have.
     """
-    share = kernels.share_of(lost_ns, window)
-    if share < NOTE_SHARE:
+    share, saving = kernels.share_of(lost_ns, window), predict(simulation, change)
+    saved = saving.time.point if saving.time else 0
+    if max(share, saved / window.length_ns) < NOTE_SHARE:
         return ()
     finding = make_finding(
         rule=rule,
         headline=headline.format(share=units.share(share), **words),
         lost_ns=kernels.per_gpu(lost_ns),
-        saving=predict(simulation, change),
+        saving=saving,
         advice=advice,
         evidence=evidence,
         device_id=None,
         window=window,
+        worst=worst,
     )
     return (finding,)
