@@ -71,6 +71,7 @@ class OperatorCall:
         line: File and line of the program that called it.
         role: ``BACKWARD``, ``RECOMPUTED``, or empty for what the engine of autograd does not run.
         work: Its work; None where it is not known.
+        operator: What it took and returned; None where that is not known.
     """
 
     name: str = ""
@@ -81,6 +82,7 @@ class OperatorCall:
     line: str = ""
     role: str = ""
     work: OperatorWork | None = None
+    operator: RecordedOperator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,7 @@ class _Step:
         self._site = np.where(injected(ranges), site[code], -1) if len(ranges) else np.empty(0, np.int64)
         self._thread, self._start, self._end = (array(ranges, name) for name in ("thread", "start", "end"))
         self._threads = self._numbered_threads()
-        self._shown = shown_files([_frames(site) for each in record for site in each.sites])
+        self._shown = shown_files([frames_of(site) for each in record for site in each.sites])
         self._forward, self._node = self._by_sequence()
 
     def around(self, thread: Times, spans: Spans) -> list[_Around]:
@@ -253,7 +255,12 @@ class _Step:
             operator = operator if operator is not None and operator.name == origin.kernel else None
         inputs = () if operator is None else operator.inputs
         made = OperatorCall(
-            name, _shapes(inputs), _dtypes(inputs), role=origin.role, work=work_of(operator) if operator else None
+            name,
+            _shapes(inputs),
+            _dtypes(inputs),
+            role=origin.role,
+            work=work_of(operator) if operator else None,
+            operator=operator,
         )
         if origin.site < 0:
             return made
@@ -263,7 +270,7 @@ class _Step:
             return made
         site = process.sites[number]
         line = f"{self._shown[site.file]}:{site.line}"
-        module, class_name = _module(process, site.module)
+        module, class_name = module_of(process, site.module)
         return replace(made, line=line, module=module, class_name=class_name)
 
     def _process(self, thread: int) -> ProcessXray | None:
@@ -372,16 +379,17 @@ def _dtypes(inputs: Sequence[Argument]) -> str:
     return ", ".join(dict.fromkeys(each.dtype for each in tensors_of(inputs) if each.dtype))
 
 
-def _frames(site: CallSite) -> tuple[Frame, ...]:
+def frames_of(site: CallSite) -> tuple[Frame, ...]:
+    """Return the frames of a line that calls PyTorch, the innermost first."""
     return (Frame(site.function, site.file, site.line), *(Frame(name, file, line) for file, line, name in site.stack))
 
 
 def module_classes(record: XrayRecord) -> Mapping[str, str]:
     """Return the class of each module, by the path that ``OperatorCall`` has of it."""
-    return dict(_module(process, at) for process in record for at in range(len(process.modules)))
+    return dict(module_of(process, at) for process in record for at in range(len(process.modules)))
 
 
-def _module(process: ProcessXray, index: int | None) -> tuple[str, str]:
+def module_of(process: ProcessXray, index: int | None) -> tuple[str, str]:
     """Return the path of a module and its class; with several models, the path begins with the class of its model."""
     if index is None or not 0 <= index < len(process.modules):
         return "", ""

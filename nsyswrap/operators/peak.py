@@ -69,6 +69,7 @@ class KernelRates:
         model_operations: Those of them that no pass repeats.
         bytes: Bytes, at least.
         at_peak_ns: Time that the operations of a product need at the highest peak, causal attention in full.
+        compute_ns: Time that they need at the peak of their type.
         needed_ns: Time that operations or bytes need at the peak of what bounds it.
         bound: Index into ``BOUNDS``.
         is_product: Whether it multiplies matrices; 0 where that is not known.
@@ -79,6 +80,7 @@ class KernelRates:
     model_operations: Amounts
     bytes: Amounts
     at_peak_ns: Amounts
+    compute_ns: Amounts
     needed_ns: Amounts
     bound: npt.NDArray[np.int8]
     is_product: Flags
@@ -110,6 +112,7 @@ def find_rates(context: TraceContext, joined: JoinedKernels) -> KernelRates:
         model_operations=np.where(again, 0.0, operations * (1 - repeated / np.fmax(least, 1))),
         bytes=moved,
         at_peak_ns=np.where(product, operations / peaks.highest, np.nan),
+        compute_ns=compute_ns,
         needed_ns=needed,
         bound=np.where(np.isnan(needed), BOUNDS.index(UNKNOWN), bound).astype(np.int8),
         is_product=product,

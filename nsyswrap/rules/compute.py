@@ -1,9 +1,32 @@
 """Rules on kernels and what limits them."""
 
-from nsyswrap.rules.code import CHANNELS_LAST, COMPILED, PYTORCH, CodeChange
+from nsyswrap.rules.code import CHANNELS_LAST, COMPILED, PYTORCH, TRANSFORMERS, CodeChange
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Rule
 
+ATTENTION_BY_PARTS = Rule(
+    key="compute/attention_by_parts",
+    name="attention written by parts",
+    headline="Attention by parts takes {share} of the time: products, mask and softmax one by one, in {place}.",
+    advice=Wording(
+        "Use torch.nn.functional.scaled_dot_product_attention: one kernel that keeps the scores out of the memory.",
+        "Use a fused kernel for attention, which keeps the scores out of the memory.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            "mixed = torch.nn.functional.scaled_dot_product_attention(\n"
+            "    queries,  # (batch, heads, length, width)\n"
+            "    keys,\n"
+            "    values,\n"
+            "    is_causal=True,  # instead of a triangular mask; attn_mask=mask for any other one\n"
+            "    dropout_p=dropout if self.training else 0.0,\n"
+            ")",
+        ),
+        CodeChange(TRANSFORMERS, 'model = AutoModel.from_pretrained(name, attn_implementation="sdpa")'),
+    ),
+    fixed="with fused attention",
+)
 BATCH_NORM = Rule(
     key="compute/batch_norm",
     name="batch norms with one block a channel",
@@ -33,6 +56,49 @@ DEPTHWISE = Rule(
     fixed="with faster depthwise convolutions",
 )
 KERNELS = Rule(key="compute/kernels", name="what limits the kernels", fixed="with faster kernels")
+MISALIGNED = Rule(
+    key="compute/misaligned",
+    name="products with misaligned sizes",
+    headline="Products of matrices with a size of {size} take {share} of the time: it forbids full loads, in {place}.",
+    advice=Wording(
+        "Make the size a multiple of 64 elements, of 8 in half precision at least: {change}. What is added is never "
+        "used: rows of a vocabulary that no token has, or columns of zeros.",
+        "Make the rows of matrices a multiple of 16 bytes, better of 128: {change}.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            "vocabulary = -(-vocabulary // 64) * 64  # 50,257 becomes 50,304\n"
+            "tokens = torch.nn.Embedding(vocabulary, width)\n"
+            "head = torch.nn.Linear(width, vocabulary)",
+        ),
+        CodeChange(TRANSFORMERS, "model.resize_token_embeddings(pad_to_multiple_of=64)"),
+    ),
+    fixed="with padded sizes",
+)
+RECOMPUTATION = Rule(
+    key="compute/recomputation",
+    name="activations computed again",
+    headline="Activations that are computed again in the backward pass take {share} of the time: {place}.",
+    advice=Wording(
+        "Keep them where the memory suffices: take checkpointing out, or use it for fewer modules.",
+        "Keep them where the memory suffices.",
+        jax="Keep them where the memory suffices: jax.checkpoint around fewer functions, or with a policy that keeps "
+        "the results of products.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            "for number, block in enumerate(blocks):\n"
+            "    if number < checkpointed:  # as few as the memory allows; with 0 all is kept\n"
+            "        hidden = checkpoint(block, hidden, use_reentrant=False)\n"
+            "    else:\n"
+            "        hidden = block(hidden)",
+        ),
+        CodeChange(TRANSFORMERS, "arguments = TrainingArguments(gradient_checkpointing=False)"),
+    ),
+    fixed="with activations kept",
+)
 SMALL_MATRICES = Rule(
     key="compute/small_matrices",
     name="many products of small matrices",

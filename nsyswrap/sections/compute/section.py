@@ -18,7 +18,16 @@ from nsyswrap.model import Fact, Finding, Gpu, Section
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.work_names import operation_name
-from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
+from nsyswrap.sections.compute import (
+    attention_by_parts,
+    batch_norm,
+    depthwise,
+    limits,
+    misaligned,
+    recomputation,
+    small_matrices,
+    unfused,
+)
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
 from nsyswrap.sections.compute.limits import KernelLimit, find_limits, is_matrix
 from nsyswrap.sections.severity import make_finding
@@ -37,7 +46,7 @@ NOTE = (
 LEAST_SHARE = 0.50
 LISTED, LISTED_KINDS = 5, 3
 # Findings on kernels of one kind.
-SPECIFIC = (unfused, batch_norm, depthwise, small_matrices)
+SPECIFIC = (misaligned, attention_by_parts, recomputation, unfused, batch_norm, depthwise, small_matrices)
 RATES = ("peak_share_low", "peak_share_high")
 TYPES = {
     **dict.fromkeys(("name", "op", "limited_by", "unit"), str),

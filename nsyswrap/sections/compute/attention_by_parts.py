@@ -1,0 +1,238 @@
+"""Attention that is written by parts: two products with a softmax between them, each through the memory.
+
+::
+
+    as it is    queries x keys -> scores -> scale -> mask -> softmax -> cast -> x values
+                               every arrow writes a tensor of length x length and reads it again
+    fused       one kernel, two or three in the backward pass; the scores stay on the multiprocessors
+
+It is known by shapes: a batched product, then elementwise operators and one softmax on its result, then a batched
+product of what they made. All else in that module on a tensor of the scores' shape belongs to it: masks, dropout and
+casts, and the same in the backward pass.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
+from nsyswrap.events.xray_record import Tensor
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Finding
+from nsyswrap.operators.join import JoinedKernels
+from nsyswrap.operators.observed_calls import BACKWARD, OperatorCall
+from nsyswrap.operators.peak import KernelRates, find_rates
+from nsyswrap.operators.work import ATTENTION, plain
+from nsyswrap.rules import compute
+from nsyswrap.rules.program_kind import Wording
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.compute.operator_kernels import (
+    LISTED,
+    Flags,
+    Place,
+    all_tensors,
+    costliest_places,
+    factors,
+    find_if_costly,
+    find_operators,
+    named,
+    of_calls,
+    outputs,
+)
+from nsyswrap.what_if.affected_parts import before_launches
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import WhatIf
+from nsyswrap.what_if.simulate import Simulation
+
+PRODUCTS, SOFTMAX = frozenset({"bmm", "baddbmm"}), frozenset({"_softmax", "_safe_softmax"})
+# What fused attention does with the scores besides: scaling, masks and biases, casts, dropout.
+BETWEEN = frozenset({
+    *("mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "where", "masked_fill", "masked_fill_"),
+    *("copy_", "clone", "_to_copy", "fill_", "native_dropout", "bernoulli_", "_fused_dropout"),
+})  # fmt: skip
+MASKS = frozenset({"add", "add_", "sub", "sub_", "where", "masked_fill", "masked_fill_"})
+# Share of the peak that fused attention reaches, where the capture has none. Source: J. Shah et al.,
+# "FlashAttention-3", 2024: FlashAttention-2 reaches 35 % on an H100; on an A100 it is more.
+USUAL_SHARE = 0.35
+# The forward pass has the same two products. The backward pass computes one again, besides its four.
+REPEATED = 5 / 4
+# Source: requirements of FlashAttention in torch.backends.cuda.SDPAParams: half precision, and heads of at most 256.
+HALF, WIDEST = frozenset({"float16", "bfloat16"}), 256
+FLASH = "It takes FlashAttention for these shapes and types."
+MASKED = (
+    "With is_causal=True or without a mask it takes FlashAttention; another mask makes it take a slower fused kernel."
+)
+EFFICIENT = (
+    "For these shapes and types it takes its memory-efficient kernel; half precision would allow FlashAttention."
+)
+
+
+BATCHED = 3
+Size = tuple[int, int, int]
+
+
+class Attention(NamedTuple):
+    """One call of attention by parts.
+
+    Attributes:
+        place: The module and the line of its first product.
+        scores: Size of the scores: batch and heads together, and the lengths of queries and keys in ascending order.
+        width: Width of a head.
+        dtype: Type of queries and keys.
+        is_masked: Whether something is added to the scores, or chosen among them.
+    """
+
+    place: Place
+    scores: Size
+    width: int
+    dtype: str
+    is_masked: bool
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where attention by parts takes enough of the window."""
+    joined = find_operators(simulation.context, kernels)
+    if joined is None or not (mine := by_parts(joined)).any():
+        return ()
+    found = find_attention(joined.calls)
+    places = [each for each in costliest_places(joined, mine) if any(each == one.place for one in found)]
+    return find_if_costly(
+        rule=compute.ATTENTION_BY_PARTS.key,
+        headline=compute.ATTENTION_BY_PARTS.headline,
+        words={"place": named(places or [each.place for each in found])},
+        lost_ns=int(joined.own_ns[mine].sum()),
+        change=partial(_fused, joined, mine),
+        advice=compute.ATTENTION_BY_PARTS.advice + Wording(f" {_backend(found)}", ""),
+        evidence=tuple(_evidence(joined, mine, found)),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
+    )
+
+
+def find_attention(calls: Sequence[OperatorCall]) -> tuple[Attention, ...]:
+    """Return the calls of attention by parts in the forward pass, one of each kind and place."""
+    forward = [each for each in calls if each.role != BACKWARD]
+    at_softmax = (at for at, each in enumerate(forward) if plain(each.name) in SOFTMAX)
+    found = (_around(forward, at) for at in at_softmax)
+    return tuple(dict.fromkeys(each for each in found if each is not None))
+
+
+def by_parts(joined: JoinedKernels) -> Flags:
+    """Return which kernels are parts of attention by parts, in all passes."""
+    scores = {(each.place.module, each.scores) for each in find_attention(joined.calls)}
+
+    def is_part(call: OperatorCall) -> bool:
+        sizes = _sizes(all_tensors(call)) if scores else ()
+        return any(size in sizes and _is_inside(call.module, module) for module, size in scores)
+
+    return joined.exact & of_calls(joined, is_part)
+
+
+def _around(calls: Sequence[OperatorCall], at: int) -> Attention | None:
+    """Return the attention around a softmax over the last size, if there is one."""
+    scores = _softmax_size(calls[at])
+    before = next((each for each in range(at - 1, -1, -1) if _is_product(calls[each])), None)
+    after = next((each for each in range(at + 1, len(calls)) if _is_product(calls[each])), None)
+    if scores is None or before is None or after is None:
+        return None
+    first, last = calls[before], calls[after]
+    parts = [each for each in calls[before + 1 : after] if scores in _sizes(all_tensors(each)) and each != calls[at]]
+    names = {plain(each.name) for each in parts}
+    if names - BETWEEN or not all(_is_inside(each.module, first.module) for each in (*parts, last)):
+        return None
+    for each in (first, last):
+        if plain(each.name) not in PRODUCTS or each.operator is None:
+            return None
+    queries, _ = factors(first)
+    if scores not in _sizes(outputs(first)) or scores in _sizes(factors(first)) or scores != _size(factors(last)[0]):
+        return None
+    return Attention(Place.of(first), scores, queries.shape[-1], queries.dtype, bool(names & MASKS))
+
+
+def _softmax_size(call: OperatorCall) -> Size | None:
+    """Return the size of what a softmax over the last size takes; None where it is over another one."""
+    arguments = () if call.operator is None else call.operator.inputs
+    if len(arguments) <= 1 or not isinstance(arguments[0], Tensor) or len(arguments[0].shape) < BATCHED:
+        return None
+    return _size(arguments[0]) if arguments[1] in {-1, len(arguments[0].shape) - 1} else None
+
+
+def _is_product(call: OperatorCall) -> bool:
+    return call.work is not None and call.work.is_product
+
+
+def _size(tensor: Tensor) -> Size:
+    """Return the size of a batch of matrices, whether they are transposed or not."""
+    low, high = sorted(tensor.shape[-2:])
+    return prod(tensor.shape[:-2]), low, high
+
+
+def _sizes(tensors: Sequence[Tensor]) -> set[Size]:
+    return {_size(each) for each in tensors if len(each.shape) >= BATCHED}
+
+
+def _is_inside(module: str, outer: str) -> bool:
+    """Return whether a module is another one, or inside of it."""
+    return module == outer or module.startswith(f"{outer}.") or not outer
+
+
+def _fused(joined: JoinedKernels, mine: Flags, simulation: Simulation) -> WhatIf:
+    """Return the change "fused attention": its products take the fused time, and all between them is gone."""
+    rates = find_rates(simulation.context, joined)
+    share = _fused_share(joined, rates)
+    repeated = np.where(of_calls(joined, lambda call: call.role == BACKWARD), REPEATED, 1.0)
+    needed = np.fmax(repeated * rates.compute_ns / share, _bytes_ns(simulation.context, joined, rates))
+    length = np.maximum(joined.own_ns, 1)
+    factor = np.where(rates.is_product, np.minimum(np.nan_to_num(needed / length, nan=1.0), 1.0), 0.0)
+    chosen = mine & np.isin(joined.rows, simulation.operations)
+    rows, factor = joined.rows[chosen], factor[chosen]
+    change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
+    return WhatIf(
+        change,
+        f"fused attention runs at {units.share(share)} of the peak, computes one product again in the backward pass, "
+        "and neither writes nor reads the scores",
+    )
+
+
+def _fused_share(joined: JoinedKernels, rates: KernelRates) -> float:
+    """Return the share of the peak that fused attention reaches in this capture, else usually."""
+    fused = of_calls(joined, lambda call: plain(call.name) in ATTENTION) & (rates.needed_ns > 0)
+    own = int(joined.own_ns[fused].sum())
+    return min(float(rates.needed_ns[fused].sum()) / own, 1.0) if own else USUAL_SHARE
+
+
+def _bytes_ns(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -> npt.NDArray[np.float64]:
+    """Return the time that the bytes of each kernel need without the scores, at the peak of the memory."""
+    scores = {each.scores for each in find_attention(joined.calls)}
+    kept = []
+    for call in joined.calls:
+        sizes = [(each.bytes or 0, len(each.shape) >= BATCHED and _size(each) in scores) for each in all_tensors(call)]
+        kept.append(sum(size for size, is_scores in sizes if not is_scores) / max(sum(size for size, _ in sizes), 1))
+    devices = context.operations.device_id[joined.rows]
+    peak = {each.device_id: each.memory_bytes_per_second / 1e9 for each in context.trace.gpus}
+    rate = np.array([peak.get(each) or np.nan for each in devices.tolist()])
+    moved: npt.NDArray[np.float64] = rates.bytes * np.append(kept, 1.0)[joined.call] / rate
+    return moved
+
+
+def _backend(found: Sequence[Attention]) -> str:
+    """Return which kernel it takes, in words."""
+    if not all(each.dtype in HALF and each.width <= WIDEST for each in found):
+        return EFFICIENT
+    return MASKED if any(each.is_masked for each in found) else FLASH
+
+
+def _evidence(joined: JoinedKernels, mine: Flags, found: Sequence[Attention]) -> Iterator[str]:
+    """Yield a line for each of the costliest modules, and what takes the time of all."""
+    for place, ns in list(costliest_places(joined, mine).items())[:LISTED]:
+        yield f"{units.duration(ns)} in {place}"
+    shapes = dict.fromkeys(f"{batch:,} x {low:,} x {high:,}" for batch, low, high in (each.scores for each in found))
+    yield f"scores of batch and heads x length x length: {', '.join(list(shapes)[:LISTED])}"
+    between = mine & ~of_calls(joined, _is_product)
+    yield f"{units.duration(int(joined.own_ns[between].sum()))} of it outside of the products"

@@ -1,0 +1,172 @@
+"""Products of matrices whose sizes forbid loads of 16 bytes, so that a slower kernel runs.
+
+::
+
+    a row of 50,257 numbers of 2 bytes    |................|................|..       the next row begins 2 bytes
+    the next row                             |................|................|      after a place for 16 bytes
+
+Tensor cores get 16 bytes at once where each row begins at a multiple of 16 bytes: 8 elements in half precision, 4 in
+TF32. Else the library takes a kernel that loads fewer, often one for an older GPU. Only what lies along the memory
+matters, the size of a row and the distance of rows; how many rows there are does not.
+
+Source: NVIDIA, "Matrix Multiplication Background User's Guide", requirements of tensor cores.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
+from nsyswrap.events.xray_record import Tensor
+from nsyswrap.model import Finding
+from nsyswrap.operators.join import JoinedKernels
+from nsyswrap.operators.observed_calls import OperatorCall
+from nsyswrap.operators.peak import ALIGNMENT, OLDER, KernelRates, find_rates
+from nsyswrap.operators.work import ADDS, plain
+from nsyswrap.rules import compute
+from nsyswrap.sections.compute.attention_by_parts import by_parts
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.compute.operator_kernels import (
+    LISTED,
+    Flags,
+    Place,
+    all_tensors,
+    costliest_places,
+    find_if_costly,
+    find_operators,
+    item_bytes,
+    named,
+)
+from nsyswrap.what_if.saving import WhatIf, faster
+from nsyswrap.what_if.simulate import Simulation
+
+PRODUCTS = frozenset({"mm", "bmm", "linear", *ADDS})
+LOADED_BYTES = 16
+MATRIX = 2
+# Sizes are rounded up to 64 elements where that adds little. Source: as above, 128 bytes are best on newer GPUs; ours.
+BEST_MULTIPLE, LITTLE = 64, 1 / 16
+# Products have a like size within this factor of operations. Source: ours.
+LIKE_SIZE = 8
+# Share of the peak that an aligned product reaches, where the capture has none of like size. Source: Nsight Compute's
+# rules call a kernel bounded by a unit from 60 % of its peak on.
+USUAL_SHARE = 0.60
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where products with misaligned sizes take enough of the window."""
+    joined = find_operators(simulation.context, kernels)
+    if joined is None:
+        return ()
+    rates = find_rates(simulation.context, joined)
+    sizes = [odd_sizes(each) for each in joined.calls]
+    odd = np.append([bool(each) for each in sizes], False)[joined.call].astype(bool)
+    slow = joined.exact & odd & ~by_parts(joined) & ((rates.accounts[ALIGNMENT] > 0) | (rates.accounts[OLDER] > 0))
+    if not slow.any():
+        return ()
+    places = costliest_places(joined, slow)
+    changed = {size: padded for call in np.unique(joined.call[slow]).tolist() for size, padded in sizes[call].items()}
+    most = _by_time(joined, slow, sizes)
+    change = ", ".join(f"{units.count(each)} to {units.count(changed[each])}" for each in most[:LISTED])
+    return find_if_costly(
+        rule=compute.MISALIGNED.key,
+        headline=compute.MISALIGNED.headline,
+        words={"size": units.count(most[0]), "place": named(places)},
+        lost_ns=int(joined.own_ns[slow].sum()),
+        change=partial(_aligned, joined, slow, _factors(joined, rates, slow, sizes)),
+        advice=compute.MISALIGNED.advice.format(change=change),
+        evidence=tuple(_evidence(joined, slow, sizes)),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
+    )
+
+
+def odd_sizes(call: OperatorCall) -> dict[int, int]:
+    """Return the sizes along the memory of a product's matrices that forbid full loads, each with a better one."""
+    if plain(call.name) not in PRODUCTS:
+        return {}
+    found = (_along_memory(each) for each in all_tensors(call) if len(each.shape) >= MATRIX and item_bytes(each))
+    return {size: better_size(size, step) for sizes in found for size, step in sizes if size % step}
+
+
+def _along_memory(tensor: Tensor) -> Iterator[tuple[int, int]]:
+    """Yield the length of a matrix's rows and their distance, with the elements of a full load; columns may be rows."""
+    rows, columns = tensor.shape[-MATRIX:]
+    apart, beside = (columns, 1) if tensor.strides is None else tensor.strides[-MATRIX:]
+    if beside != 1 and apart == 1:
+        rows, columns, apart = columns, rows, beside
+    step = LOADED_BYTES // item_bytes(tensor)
+    if step and columns > 1:
+        yield columns, step
+    if step and rows > 1 and apart > 1:
+        yield apart, step
+
+
+def better_size(size: int, step: int) -> int:
+    """Return a size that a library prefers: the next multiple of 64 elements, or of a load where that adds too much.
+
+    Args:
+        size: The size.
+        step: Elements of a full load.
+    """
+    best = -(-size // BEST_MULTIPLE) * BEST_MULTIPLE
+    return best if best - size <= LITTLE * size else -(-size // step) * step
+
+
+def _factors(
+    joined: JoinedKernels, rates: KernelRates, slow: Flags, sizes: list[dict[int, int]]
+) -> npt.NDArray[np.float64]:
+    """Return the time of each slow kernel with aligned sizes, as a factor: at the pace of aligned ones of like size."""
+    good = rates.is_product & joined.exact & ~slow & (rates.needed_ns > 0) & (joined.own_ns > 0)
+    size, needed, own = rates.operations[good], rates.needed_ns[good], joined.own_ns[good]
+    factors = []
+    for call, operations, least, ns in zip(
+        joined.call[slow].tolist(),
+        rates.operations[slow].tolist(),
+        rates.needed_ns[slow].tolist(),
+        joined.own_ns[slow].tolist(),
+        strict=True,
+    ):
+        like = (size >= operations / LIKE_SIZE) & (size <= operations * LIKE_SIZE)
+        share = min(needed[like].sum() / own[like].sum(), 1.0) if like.any() else USUAL_SHARE
+        more = prod(after / before for before, after in sizes[call].items())
+        factors.append(min(least * more / share / max(ns, 1), 1.0))
+    return np.array(factors)
+
+
+def _aligned(joined: JoinedKernels, slow: Flags, factors: npt.NDArray[np.float64], simulation: Simulation) -> WhatIf:
+    """Return the change "sizes are padded"."""
+    mine = np.isin(joined.rows[slow], simulation.operations)
+    assumed = (
+        "products with padded sizes run at the pace of aligned ones of like size in this capture, "
+        f"else at {units.share(USUAL_SHARE)} of the peak"
+    )
+    return faster(joined.rows[slow][mine], factors[mine], assumed)
+
+
+def _by_time(joined: JoinedKernels, slow: Flags, sizes: list[dict[int, int]]) -> list[int]:
+    """Return the odd sizes of slow kernels, that with most time first."""
+    time: dict[int, int] = {}
+    for call, ns in zip(joined.call[slow].tolist(), joined.own_ns[slow].tolist(), strict=True):
+        for size in sizes[call]:
+            time[size] = time.get(size, 0) + ns
+    return sorted(time, key=lambda each: (-time[each], each))
+
+
+def _evidence(joined: JoinedKernels, slow: Flags, sizes: list[dict[int, int]]) -> Iterator[str]:
+    """Yield a line for each of the costliest operators: its time, its shapes, the sizes to change, and its place."""
+    time: dict[OperatorCall, list[int]] = {}
+    change: dict[OperatorCall, dict[int, int]] = {}
+    for call, ns in zip(joined.call[slow].tolist(), joined.own_ns[slow].tolist(), strict=True):
+        time.setdefault(joined.calls[call], []).append(ns)
+        change[joined.calls[call]] = sizes[call]
+    for each in sorted(time, key=lambda call: -sum(time[call]))[:LISTED]:
+        padded = ", ".join(f"{units.count(old)} -> {units.count(new)}" for old, new in change[each].items())
+        yield (
+            f"{units.duration(sum(time[each]))} in {units.counted(len(time[each]), 'launch')} of {each.name} on "
+            f"{each.shapes} in {Place.of(each)}: {padded}"
+        )

@@ -1,0 +1,88 @@
+"""Activations that are computed again in the backward pass, to save memory: what that costs.
+
+::
+
+    forward     [ block 0 ][ block 1 ]
+    backward                          [ block 1 again ][ gradients of block 1 ][ block 0 again ][ gradients of block 0 ]
+    kept                              [ gradients of block 1 ][ gradients of block 0 ]
+
+What would have to be kept is at most all that is returned by operators that are computed again. Whether there is room
+for it the capture does not show: how much of the memory the program has in use is not recorded.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
+from nsyswrap.model import Finding, Severity
+from nsyswrap.operators.checkpoints import find_checkpoints
+from nsyswrap.operators.join import JoinedKernels
+from nsyswrap.operators.observed_calls import RECOMPUTED
+from nsyswrap.rules import compute
+from nsyswrap.rules.program_kind import Wording
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.compute.operator_kernels import (
+    LISTED,
+    Flags,
+    Place,
+    costliest_places,
+    find_if_costly,
+    find_operators,
+    named,
+    of_calls,
+    outputs,
+)
+from nsyswrap.what_if.affected_parts import before_launches
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import WhatIf
+from nsyswrap.what_if.simulate import Simulation
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where what is computed again takes enough of the window, and the memory might hold it."""
+    joined = find_operators(simulation.context, kernels)
+    if joined is None or not (again := of_calls(joined, lambda call: call.role == RECOMPUTED)).any():
+        return ()
+    needed, gpus = kept_bytes(joined), simulation.context.trace.gpus
+    memory = min((each.memory_bytes for each in gpus if each.memory_bytes), default=0)
+    if memory and needed > memory:
+        return ()
+    places = costliest_places(joined, again)
+    room = f"the GPU's {units.size(memory)} have" if memory else "the GPU has"
+    check = f" That needs {units.size(needed)} at most: see whether {room} room for it beside what is in use now, "
+    check += "torch.cuda.max_memory_allocated()."
+    wanted = [
+        Place(module, line)
+        for line, its in find_checkpoints(simulation.context.settings.xray).items()
+        for module in its
+    ]
+    return find_if_costly(
+        rule=compute.RECOMPUTATION.key,
+        headline=compute.RECOMPUTATION.headline,
+        words={"place": named(wanted or places)},
+        lost_ns=int(joined.own_ns[again].sum()),
+        change=partial(_kept, joined, again),
+        advice=compute.RECOMPUTATION.advice + Wording(check, ""),
+        evidence=tuple(f"{units.duration(ns)} in {place}" for place, ns in list(places.items())[:LISTED]),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
+        worst=Severity.WARNING,
+    )
+
+
+def kept_bytes(joined: JoinedKernels) -> int:
+    """Return the most memory that is in use at once if what a step computes again is kept, in bytes."""
+    again = (each for each in joined.calls if each.role == RECOMPUTED)
+    # Operators that change a tensor make none, but copies into new ones are theirs.
+    made = (each for each in again if not each.name.endswith("_") or each.name.endswith("copy_"))
+    return sum(tensor.bytes or 0 for each in made for tensor in outputs(each))
+
+
+def _kept(joined: JoinedKernels, again: Flags, simulation: Simulation) -> WhatIf:
+    """Return the change "activations are kept"."""
+    rows = joined.rows[again & np.isin(joined.rows, simulation.operations)]
+    change = Change(operations=rows, factor=0.0, host=before_launches(simulation, rows))
+    return WhatIf(change, "nothing is computed again, neither on the GPU nor by the host")
