@@ -32,10 +32,10 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Spans, Times
+from nsyswrap.events.host_marks import injected
 from nsyswrap.events.operations import COMPUTE, SOURCES, Operations, find_operations
 from nsyswrap.events.python_stacks import shown_files
 from nsyswrap.events.xray_record import Argument, CallSite, ProcessXray, RecordedOperator, Tensor, XrayRecord
-from nsyswrap.loop.injected_ranges import injected
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.operators.fused_names import fused_operators
 from nsyswrap.operators.work import OperatorWork, products_of, tensors_of, work_of
