@@ -81,10 +81,15 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         UsageError: The captures are not of one job, or an option is invalid.
         CannotTellError: The captures hold too little.
     """
-    from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_rank  # noqa: PLC0415
+    from nsyswrap.capture.recorded_run import (  # noqa: PLC0415
+        recorded_copy_rates,
+        recorded_product_rates,
+        recorded_rank,
+    )
     from nsyswrap.cli.many_ranks import report_of_many  # noqa: PLC0415 - heavy; loaded when captures are read
     from nsyswrap.cli.rank_reader import RankCapture  # noqa: PLC0415
     from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
+    from nsyswrap.hardware.product_rates import read_product_rates  # noqa: PLC0415
     from nsyswrap.ranks.many import ALL_IN_DETAIL  # noqa: PLC0415
 
     captures = find_reports(paths)
@@ -93,7 +98,11 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         rank, size = recorded_rank(capture)
         named = rank_in_name(capture) if rank is None else rank
         sources.append(RankCapture(capture, "/".join(capture.parts[-2:]), named, size))
-    settings = replace(options.settings(), copy_rates=read_rates(recorded_copy_rates(captures[0])))
+    settings = replace(
+        options.settings(),
+        copy_rates=read_rates(recorded_copy_rates(captures[0])),
+        product_rates=read_product_rates(recorded_product_rates(captures[0])),
+    )
     if len(sources) > ALL_IN_DETAIL:
         return report_of_many(sources, settings, options.window, with_timeline=with_timeline)
     return report_of_all(sources, settings, options.window, with_timeline=with_timeline)
