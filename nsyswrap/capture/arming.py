@@ -79,14 +79,26 @@ def _by_text(text: str, options: CaptureOptions) -> Arming:
 
 
 def _can_monitor(options: CaptureOptions) -> bool:
-    """Return whether the Python of a program, or of the launcher that starts it, can monitor calls."""
-    environ = {**os.environ, **dict(options.environment)}
+    """Return whether the Python of a program can monitor calls."""
+    python = program_python(options)
     with suppress(OSError, TimeoutError):
-        for word in options.command:
-            path = shutil.which(word, path=environ.get("PATH"))
-            if path and (python := _python_of(Path(path).absolute())):
-                return output_of([*python, "-c", _CAN_MONITOR], timeout_s=_ASK_S, env=environ).code == 0
+        return (
+            bool(python) and output_of([*python, "-c", _CAN_MONITOR], timeout_s=_ASK_S, env=_environ(options)).code == 0
+        )
     return False
+
+
+def program_python(options: CaptureOptions) -> tuple[str, ...]:
+    """Return the Python of a program, or of the launcher that starts it, with its arguments; empty for none."""
+    search = _environ(options).get("PATH")
+    with suppress(OSError):
+        found = (shutil.which(word, path=search) for word in options.command)
+        return next((python for path in found if path and (python := _python_of(Path(path).absolute()))), ())
+    return ()
+
+
+def _environ(options: CaptureOptions) -> dict[str, str]:
+    return {**os.environ, **dict(options.environment)}
 
 
 def _python_of(program: Path) -> tuple[str, ...]:

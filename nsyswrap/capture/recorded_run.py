@@ -16,6 +16,7 @@ from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME, XRAY_NAM
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
+PRODUCT_RATES = "product_rates"
 STEPS_ALONE = "steps_alone"
 
 HOST_SCHEMA = "nsyswrap.host/1"
@@ -94,6 +95,11 @@ def recorded_profiler_cost(capture: Path) -> object:
     return _record_beside(capture).get(PROFILER_COST)
 
 
+def recorded_product_rates(capture: Path) -> object:
+    """Return the rates of products in the `run.json` beside a capture of `profile`; None where there are none."""
+    return _record_beside(capture).get(PRODUCT_RATES)
+
+
 def recorded_nsys(capture: Path) -> str:
     """Return the version of nsys in the `run.json` beside a capture of `profile`; empty where there is none."""
     versions = _record_beside(capture).get("versions")
@@ -109,6 +115,7 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
         The table's name with its values by name; empty where there is nothing to hold.
     """
     from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415 - only `redact` needs it
+    from nsyswrap.hardware.product_rates import read_product_rates  # noqa: PLC0415
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
     from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
 
@@ -117,6 +124,8 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
         shared[COPY_RATES] = {direction: rate.measured() for direction, rate in rates.items()}
     if (cost := read_cost(recorded_profiler_cost(capture))) is not None:
         shared[PROFILER_COST] = cost.measured()
+    if (products := read_product_rates(recorded_product_rates(capture))).rates:
+        shared[PRODUCT_RATES] = products.measured()
     if (alone := read_steps_alone(recorded_steps_alone(capture))).processes:
         shared[STEPS_ALONE] = alone.measured()
     rank, size = recorded_rank(capture)

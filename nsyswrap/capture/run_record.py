@@ -24,7 +24,7 @@ from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import FAILURE
-from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, SCHEMA
+from nsyswrap.capture.recorded_run import COPY_RATES, PRODUCT_RATES, PROFILER_COST, SCHEMA
 
 # Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
 RECORDED_VARIABLES = (
@@ -70,7 +70,7 @@ def run_record(
     options: CaptureOptions,
     nsyswrap_version: str,
     environ: Mapping[str, str] | None = None,
-    cost: Mapping[str, object] | None = None,
+    measured: Mapping[str, Mapping[str, object]] | None = None,
 ) -> dict[str, object]:
     """Return the description of a run.
 
@@ -79,13 +79,13 @@ def run_record(
         options: The options of the capture.
         nsyswrap_version: The version of nsyswrap.
         environ: The environment that the program inherited; None for ours.
-        cost: What nsys adds to each call, as from ``profiler_cost``; None where it was not measured.
+        measured: What was measured before the run, by name: what ``profiler_cost`` and ``product_rates`` return.
 
     Returns:
         The JSON object: ``schema``, ``command``, ``environment`` (``names``, ``values``), ``versions``, ``git`` (as in
         `git_state`), ``host`` (as in `machine_number`), ``machine`` (as in `machine_kind`), ``exit_code``, ``wall_ns``,
         ``notes``, ``steps`` (which the program recorded itself, and why or why not), ``pinned_copy_rates`` (by
-        direction; empty without a GPU) and ``profiler_cost`` (empty without a measurement).
+        direction; empty without a GPU), ``profiler_cost`` and ``product_rates`` (empty without a measurement).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -105,14 +105,14 @@ def run_record(
         "wall_ns": result.wall_ns,
         "notes": [cleaner.text(note) for note in result.notes],
         COPY_RATES: copy_rates(),
-        PROFILER_COST: _shareable_cost(cost or {}, cleaner),
+        **{name: _shareable((measured or {}).get(name, {}), cleaner) for name in (PROFILER_COST, PRODUCT_RATES)},
     }
 
 
-def _shareable_cost(cost: Mapping[str, object], cleaner: Cleaner) -> dict[str, object]:
-    """Return what nsys adds to each call; why it was not measured may quote nsys, so that is cleaned."""
-    failure = {FAILURE: cleaner.message(str(cost[FAILURE]))} if FAILURE in cost else {}
-    return {**cost, **failure}
+def _shareable(measured: Mapping[str, object], cleaner: Cleaner) -> dict[str, object]:
+    """Return a measurement; why there is none may quote other programs, so that is cleaned."""
+    failure = {FAILURE: cleaner.message(str(measured[FAILURE]))} if FAILURE in measured else {}
+    return {**measured, **failure}
 
 
 def _origin(command: tuple[str, ...], cwd: Path) -> dict[str, object]:

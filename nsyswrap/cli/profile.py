@@ -78,7 +78,8 @@ if TYPE_CHECKING:
     default=True,
     show_default=True,
     envvar="NSYSWRAP_PROFILER_COST",
-    help="Before the first profile on a machine, measure what nsys adds to each call, to take it out of the report.",
+    help="Before the first profile on a machine, measure what nsys adds to each call, to take it out of the report, "
+    "and how fast large products run on its GPU.",
 )
 @click.option("--record", "to_history", is_flag=True, help="Add the run to the history, as `history add` does.")
 @click.option("--series", default="", metavar="NAME", help="With --record: the series of the run, as in `history add`.")
@@ -121,10 +122,10 @@ def profile(  # noqa: PLR0913 - one parameter an option
     step_text = options.step_range or STEP_TEXT.pattern
     wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077), step_text=step_text), launch)
     read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
-    cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
+    measured = measured_here(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
         wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
-        result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, cost, launch))
+        result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, measured, launch))
         report = first_report(result, read, planned)
         if baseline or counterfactual is not None:
             from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs  # noqa: PLC0415 - heavy; rarely used
@@ -159,13 +160,13 @@ def first_report(result: "CaptureResult", read: "Callable[[Path], Report]", plan
 
 
 def recorder(
-    options: "CaptureOptions", cost: "dict[str, Any]", launch: Launch | None
+    options: "CaptureOptions", measured: "dict[str, dict[str, Any]]", launch: Launch | None
 ) -> "Callable[[CaptureResult, Path], None]":
     """Return the function that writes run.json beside a fresh capture, and begins to load the analysis."""
     from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
 
     def write(result: "CaptureResult", folder: Path) -> None:
-        record = run_record(result, options, __version__, cost=cost)
+        record = run_record(result, options, __version__, measured=measured)
         if launch is not None:
             remove_joint_report(result.folder)
             record[LAUNCH] = launch.record()
@@ -173,6 +174,16 @@ def recorder(
         load_in_background()
 
     return write
+
+
+def measured_here(options: "CaptureOptions", *, quiet: bool, kept_only: bool) -> "dict[str, dict[str, Any]]":
+    """Return what is measured once on a machine, by its name in run.json."""
+    from nsyswrap.capture.recorded_run import PRODUCT_RATES, PROFILER_COST  # noqa: PLC0415
+
+    return {
+        PROFILER_COST: measured_cost(options, quiet=quiet, kept_only=kept_only),
+        PRODUCT_RATES: measured_rates(options, quiet=quiet, kept_only=kept_only),
+    }
 
 
 def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = False) -> "dict[str, Any]":
@@ -197,6 +208,24 @@ def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = F
     if not quiet and FAILURE in found:
         click.echo(f"nsyswrap: this failed, so the report does not take it out: {printable(found[FAILURE])}", err=True)
     return found
+
+
+def measured_rates(options: "CaptureOptions", *, quiet: bool, kept_only: bool = False) -> "dict[str, Any]":
+    """Return what products reach on the GPU of this machine: kept from an earlier measurement, or measured now.
+
+    Args:
+        options: What runs, whose Python has PyTorch.
+        quiet: Announce no measurement.
+        kept_only: Measure nothing, because other ranks use the GPU at the same time.
+    """
+    from nsyswrap.capture.arming import program_python  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.product_rates import product_rates  # noqa: PLC0415
+
+    def announce() -> None:
+        if not quiet:
+            click.echo("nsyswrap: measuring what products reach on this GPU, once, for some seconds ...", err=True)
+
+    return product_rates(program_python(options), announce, kept_only=kept_only)
 
 
 def captured(

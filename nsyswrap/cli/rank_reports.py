@@ -8,12 +8,18 @@ from pathlib import Path
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES, recorded_copy_rates, recorded_rank
+from nsyswrap.capture.recorded_run import (
+    CAPTURE_SUFFIXES,
+    recorded_copy_rates,
+    recorded_product_rates,
+    recorded_rank,
+)
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
 from nsyswrap.cli.many_ranks import report_of_many
 from nsyswrap.cli.progress import working
 from nsyswrap.cli.rank_reader import RankCapture, rank_report
 from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.product_rates import read_product_rates
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Report
 from nsyswrap.ranks.join import join
@@ -81,7 +87,11 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         rank, size = recorded_rank(capture)
         named = rank_in_name(capture) if rank is None else rank
         sources.append(RankCapture(capture, "/".join(capture.parts[-2:]), named, size))
-    settings = replace(options.settings(), copy_rates=read_rates(recorded_copy_rates(captures[0])))
+    settings = replace(
+        options.settings(),
+        copy_rates=read_rates(recorded_copy_rates(captures[0])),
+        product_rates=read_product_rates(recorded_product_rates(captures[0])),
+    )
     if len(sources) > ALL_IN_DETAIL:
         return report_of_many(sources, settings, options.window, with_timeline=with_timeline)
     return report_of_all(sources, settings, options.window, with_timeline=with_timeline)

@@ -20,6 +20,7 @@ from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.events.xray_record import XrayRecord
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.hardware.product_rates import NO_PRODUCT_RATES, MeasuredRates
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.extent import is_about_gpus
@@ -53,6 +54,7 @@ class Settings:
         clock_errors: How wrong the times of a process can be against those of others, in ns, by its global id.
         steps_alone: The steps that were timed without recording.
         xray: What PyTorch said of the X-ray step of each process.
+        product_rates: What products of matrices reach on the GPU of that machine.
     """
 
     step_pattern: str = ""
@@ -66,6 +68,7 @@ class Settings:
     clock_errors: Mapping[int, int] = field(default_factory=dict)
     steps_alone: StepsAlone = NO_STEPS_ALONE
     xray: XrayRecord = ()
+    product_rates: MeasuredRates = NO_PRODUCT_RATES
 
 
 NO_SETTINGS = Settings()

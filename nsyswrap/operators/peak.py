@@ -3,9 +3,10 @@
 A kernel cannot take less time than its operations need at the peak of their type, nor less than its bytes need at the
 peak of the memory. The longer of the two bounds it. What a product takes beyond that has a reason::
 
-    | at the GPU's highest peak | lower peak of its type | memory | alignment, older kernels, small size, or unknown |
+    | at the GPU's highest peak | lower peak of its type | memory | lower clock | above what it reaches | others |
 
-The highest peak is that of FP16 and BF16 on tensor cores, or of FP8 for products in FP8.
+The highest peak is that of FP16 and BF16 on tensor cores, or of FP8 for products in FP8. These are published peaks.
+Where it was measured what large products reach on this GPU, the time that a kernel needs is that at the measured peak.
 """
 
 import re
@@ -19,8 +20,10 @@ from nsyswrap.base.intervals import Indices
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.xray_record import ITEM_BYTES
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict
-from nsyswrap.hardware.peak_rates import published_peak
+from nsyswrap.hardware.peak_rates import published_clock, published_peak
+from nsyswrap.hardware.product_rates import TARGETS
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.gpu_samples import clock_at
 from nsyswrap.model import Gpu
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import RECOMPUTED
@@ -34,12 +37,14 @@ Flags = npt.NDArray[np.bool_]
 TENSOR, CUDA_CORES, MEMORY, UNKNOWN = "tensor cores", "CUDA cores", "memory", ""
 BOUNDS = (UNKNOWN, TENSOR, CUDA_CORES, MEMORY)
 
-MODEL, AGAIN, PRECISION, OF_MEMORY, ALIGNMENT, OLDER, SMALL, BELOW, OTHER, NOT_JOINED = range(10)
+MODEL, AGAIN, PRECISION, OF_MEMORY, CLOCK, OUT_OF_REACH, ALIGNMENT, OLDER, SMALL, BELOW, OTHER, NOT_JOINED = range(12)
 ACCOUNTS = (
     "products at the peak",
     "recomputed products at the peak",
     "products: lower peak of their type",
     "products: bounded by memory",
+    "products: lower clock",
+    "products: above what this GPU reaches",
     "products: misaligned sizes",
     "products: kernels for an older GPU",
     "products: too small for the GPU",
@@ -70,7 +75,8 @@ class KernelRates:
         bytes: Bytes, at least.
         at_peak_ns: Time that the operations of a product need at the highest peak, causal attention in full.
         compute_ns: Time that they need at the peak of their type.
-        needed_ns: Time that operations or bytes need at the peak of what bounds it.
+        needed_ns: Time that operations or bytes need at the peak of what bounds it: the measured one where it is known.
+        is_measured: Whether the peak of its operations is a measured one.
         bound: Index into ``BOUNDS``.
         is_product: Whether it multiplies matrices; 0 where that is not known.
         accounts: Time of each in each of ``ACCOUNTS``, shape (accounts, kernels); the sum is its own time.
@@ -82,6 +88,7 @@ class KernelRates:
     at_peak_ns: Amounts
     compute_ns: Amounts
     needed_ns: Amounts
+    is_measured: Flags
     bound: npt.NDArray[np.int8]
     is_product: Flags
     accounts: Amounts
@@ -104,20 +111,53 @@ def find_rates(context: TraceContext, joined: JoinedKernels) -> KernelRates:
     product = np.append([each is not None and each.is_product for each in works], False)[joined.call].astype(bool)
     again = np.append([each.role == RECOMPUTED for each in joined.calls], False)[joined.call].astype(bool)
     peaks, moved = _peaks(context, joined), column("bytes")
-    compute_ns = np.where(product, least / peaks.own, np.nan)
-    needed = np.fmax(compute_ns, moved / peaks.memory)
-    bound = np.where(needed > np.nan_to_num(compute_ns), BOUNDS.index(MEMORY), peaks.unit)
+    compute_ns, reached_ns = (np.where(product, least / each, np.nan) for each in (peaks.own, peaks.reached))
+    needed, reached = np.fmax(compute_ns, moved / peaks.memory), np.fmax(reached_ns, moved / peaks.memory_reached)
+    bound = np.where(reached > np.nan_to_num(reached_ns), BOUNDS.index(MEMORY), peaks.unit)
     return KernelRates(
         operations=operations,
         model_operations=np.where(again, 0.0, operations * (1 - repeated / np.fmax(least, 1))),
         bytes=moved,
         at_peak_ns=np.where(product, operations / peaks.highest, np.nan),
         compute_ns=compute_ns,
-        needed_ns=needed,
-        bound=np.where(np.isnan(needed), BOUNDS.index(UNKNOWN), bound).astype(np.int8),
+        needed_ns=reached,
+        is_measured=product & peaks.is_measured,
+        bound=np.where(np.isnan(reached), BOUNDS.index(UNKNOWN), bound).astype(np.int8),
         is_product=product,
-        accounts=_accounts(joined, product, (again, repeated), (least / peaks.highest, compute_ns, needed), peaks),
+        accounts=_accounts(
+            joined, product, (again, repeated), _Least(least / peaks.highest, compute_ns, needed, reached), peaks
+        ),
     )
+
+
+def explain_peaks(context: TraceContext, rates: KernelRates) -> str:
+    """Return which peaks ``needed_ns`` is against, in a sentence."""
+    measured = context.settings.product_rates
+    if not rates.is_measured.any():
+        reason = f", since none were measured here: {measured.failure}" if measured.failure else ""
+        return f"The share of the peak is against published peaks{reason}."
+    reached = ", ".join(
+        f"{kind} {usual.point / 1e12:.3g} TFLOP/s" for kind, usual in measured.rates.items() if TARGETS[kind] != MEMORY
+    )
+    return (
+        f"The share of the peak is against what large products reach on this {measured.gpu}, measured once: {reached}. "
+        "MFU and HFU are against the published peak."
+    )
+
+
+class _Least(NamedTuple):
+    """The time that each kernel needs at least, in ns; NaN where not known.
+
+    Attributes:
+        at_highest, at_own: Its operations, at the highest published peak and at that of their type.
+        needed: Its operations or bytes, at published peaks.
+        reached: The same at measured peaks, where they are known.
+    """
+
+    at_highest: Amounts
+    at_own: Amounts
+    needed: Amounts
+    reached: Amounts
 
 
 class _Peaks(NamedTuple):
@@ -127,6 +167,9 @@ class _Peaks(NamedTuple):
         own: Operations of its type.
         highest: Operations of the fastest type; of FP8 for products in FP8.
         memory: Bytes.
+        reached, memory_reached: Operations of its type and bytes, as measured; else the published ones.
+        is_measured: Whether those of its operations are measured.
+        below_clock: By which share the clock is below that of the published peak; 0 where it was not sampled.
         unit: Index into ``BOUNDS`` of what multiplies.
         is_misaligned, is_older, is_small: Why a product is slow, as name and grid show it.
     """
@@ -134,6 +177,10 @@ class _Peaks(NamedTuple):
     own: Amounts
     highest: Amounts
     memory: Amounts
+    reached: Amounts
+    memory_reached: Amounts
+    is_measured: Flags
+    below_clock: Amounts
     unit: npt.NDArray[np.int8]
     is_misaligned: Flags
     is_older: Flags
@@ -149,7 +196,7 @@ def _peaks(context: TraceContext, joined: JoinedKernels) -> _Peaks:
     keys, first = tables.groups(
         [operations.device_id[joined.rows], context.kernel_names.code[joined.rows], joined.call]
     )
-    rows = []
+    rows, measured = [], context.settings.product_rates
     for at in first.tolist():
         gpu = gpus.get(int(operations.device_id[joined.rows[at]]), Gpu(0, ""))
         code, call = int(context.kernel_names.code[joined.rows[at]]), int(joined.call[at])
@@ -157,20 +204,49 @@ def _peaks(context: TraceContext, joined: JoinedKernels) -> _Peaks:
         work = joined.calls[call].work if call >= 0 else None
         target = "" if work is None else target_of(work, kind)
         name, unit = kind.name if kind else "", CUDA_CORES if target == "fp32" else TENSOR
+        published, reached = (of(gpu, target) if target else None for of in (published_peak, measured.peak))
+        bandwidth = gpu.memory_bytes_per_second or None
         rows.append((
-            _per_ns(published_peak(gpu, target) if target else None),
+            _per_ns(published),
             _per_ns(published_peak(gpu, "fp8" if target == "fp8" else "half")),
-            gpu.memory_bytes_per_second / 1e9 or np.nan,
+            _per_ns(bandwidth),
+            _per_ns(reached or published),
+            _per_ns(measured.peak(gpu, "memory") or bandwidth),
+            reached is not None,
+            (published_clock(gpu, target) if target else None) or np.nan,
             BOUNDS.index(unit),
             work is not None and _is_misaligned(name, work),
             _is_older(name, gpu),
             gpu.sm_count,
         ))  # fmt: skip
-    own, highest, memory, units, misaligned, older, sm_count = (
-        np.array(each)[keys] for each in (zip(*rows, strict=True) if rows else ((),) * 7)
+    own, highest, memory, reached_of, memory_of, is_measured, clock, units, misaligned, older, sm_count = (
+        np.array(each)[keys] for each in (zip(*rows, strict=True) if rows else ((),) * 11)
     )
-    small = (blocks > NO_BLOCKS) & (blocks < sm_count)
-    return _Peaks(own, highest, memory, units.astype(np.int8), misaligned.astype(bool), older.astype(bool), small)
+    return _Peaks(
+        own=own,
+        highest=highest,
+        memory=memory,
+        reached=reached_of,
+        memory_reached=memory_of,
+        is_measured=is_measured.astype(bool),
+        below_clock=_below(context, joined, clock),
+        unit=units.astype(np.int8),
+        is_misaligned=misaligned.astype(bool),
+        is_older=older.astype(bool),
+        is_small=(blocks > NO_BLOCKS) & (blocks < sm_count),
+    )
+
+
+def _below(context: TraceContext, joined: JoinedKernels, published: Amounts) -> Amounts:
+    """Return by which share the clock of each kernel is below a published one; 0 where either is not known."""
+    device, middle = (
+        each[joined.rows]
+        for each in (context.operations.device_id, (context.operations.start + context.operations.end) // 2)
+    )
+    clock = np.zeros(len(middle), np.int64)
+    for each in np.unique(device).tolist():
+        clock[device == each] = clock_at(context, each, middle[device == each])
+    return np.where(clock > 0, np.nan_to_num(np.clip(1 - clock / published, 0, 1)), 0.0)
 
 
 def _per_ns(peak: float | None) -> float:
@@ -204,7 +280,7 @@ def _accounts(
     joined: JoinedKernels,
     product: Flags,
     repetition: tuple[Flags, Amounts],
-    least: tuple[Amounts, Amounts, Amounts],
+    least: _Least,
     peaks: _Peaks,
 ) -> Amounts:
     """Return the time of each kernel in each of ``ACCOUNTS``: each takes what it needs of what those before it left.
@@ -213,10 +289,10 @@ def _accounts(
         joined: The kernels.
         product: Which of them multiply matrices.
         repetition: Which of them are computed again, and the operations of the others that are.
-        least: Time that the operations need at the highest peak and at that of their type, and that the kernel needs.
+        least: The time that each needs.
         peaks: The peaks.
     """
-    (again, repeated), (at_highest, at_own, needed) = repetition, least
+    (again, repeated), (at_highest, at_own, needed, reached) = repetition, least
     found, left = np.zeros((len(ACCOUNTS), len(joined.rows))), joined.own_ns.astype(np.float64)
 
     def take(account: int, wanted: Amounts | float, which: Flags) -> None:
@@ -230,6 +306,9 @@ def _accounts(
     take(AGAIN, repeated_ns, product)
     take(PRECISION, at_own - at_highest, product)
     take(OF_MEMORY, needed - at_own, product)
+    # Work that the memory bounds does not keep pace with the clock.
+    take(CLOCK, peaks.below_clock * joined.own_ns, product & (at_own >= needed))
+    take(OUT_OF_REACH, reached - needed - found[CLOCK], product)
     take(ALIGNMENT, everything, product & peaks.is_misaligned)
     take(OLDER, everything, product & peaks.is_older)
     take(SMALL, everything, product & peaks.is_small)

@@ -10,6 +10,7 @@ from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.host_record import GpuSamples
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.gpu_samples import sampled_device
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
 from nsyswrap.rules.gpu import SLOWED
@@ -71,25 +72,11 @@ def find_clocks(context: TraceContext, window: Window) -> list[GpuClock]:
     """Return the clock of each GPU that was sampled inside its part of the window and computed for the program."""
     clocks, own = [], find_own_windows(context, window)
     for gpu in context.settings.host.gpus:
-        device = _device_of(context, gpu)
+        device = sampled_device(context, gpu)
         values = _inside(gpu, window if device is None else own.on(device), context.settings.host.times)
         if values is not None and (device is not None or not context.operations.devices):
             clocks.append(_clock(gpu, device, values))
     return clocks
-
-
-def _device_of(context: TraceContext, gpu: GpuSamples) -> int | None:
-    """Return the device of the capture at this GPU's place on the bus, or the only device of a machine with one GPU."""
-    devices = context.operations.devices
-    if len(devices) == 1 and len(context.settings.host.gpus) == 1:
-        return int(devices[0])
-    places = {each.bus[-_PLACE:].upper(): each.device_id for each in context.trace.gpus if each.bus}
-    found = places.get(gpu.bus[-_PLACE:].upper())
-    return found if found in devices else None
-
-
-# The bus, device and function of a PCI place; tools write the domain with four digits or eight.
-_PLACE = len("1B:00.0")
 
 
 def _inside(gpu: GpuSamples, window: Window, times: Times) -> dict[str, Times] | None:

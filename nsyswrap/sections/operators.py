@@ -14,7 +14,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators
 from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, module_classes
-from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, find_rates
+from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, explain_peaks, find_rates
 from nsyswrap.program.program import ProgramAlone
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.rules.work_names import LEDGER_NAMES
@@ -34,6 +34,7 @@ OF_RANGES = (
     "Operators are those that ranges of the capture name in the last measured step. Their types, modules and lines are "
     "not recorded; 'nsyswrap profile' records them in one more step."
 )
+MEASURED, PUBLISHED = "measured", "published"
 ADDITIVE = ("count", "total_ns", "forward_ns", "backward_ns", "recomputed_ns")
 MODULE_COLUMNS = ("module", "class_name", *ADDITIVE, "self_ns", "operations", "peak_share", "bound")
 PEAK_TYPES = {"device_id": np.int64, "rank": object, "account": str, "rule": str, "ns": np.int64, "share": np.float64}
@@ -82,7 +83,11 @@ def run(
             "operators": _operators(context, joined, rates),
             "kernels": _kernels(context, joined),
         },
-        notes=(OF_RANGES if context.xray is None else OF_STEP, *_reasons(context, LACKING)),
+        notes=(
+            OF_RANGES if context.xray is None else OF_STEP,
+            explain_peaks(context, rates),
+            *_reasons(context, LACKING),
+        ),
     )
 
 
@@ -247,6 +252,7 @@ def _use(
         Fact("mfu_share", mfu, "share"),
         Fact("hfu_share", hfu, "share"),
         Fact("step_operations", float(total), "count"),
+        Fact("peak_source", MEASURED if rates.is_measured.any() else PUBLISHED, "text"),
     )
 
 

@@ -76,6 +76,7 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
         "notes",
         "steps",
         "pinned_copy_rates",
+        "product_rates",
         "profiler_cost",
     }
     assert (record["schema"], record["exit_code"], record["wall_ns"]) == ("nsyswrap.run/1", 3, 1_500_000_000)
@@ -114,7 +115,11 @@ def test_why_nothing_was_measured_has_no_secret_and_no_folder_of_the_user(tmp_pa
     environ = {"MY_SERVICE_TOKEN": "v4lue-of-a-secret", "HOME": "/srv/people/ada"}
     cost: dict[str, object] = {"calls": {}, "failure": "nsys: v4lue-of-a-secret at /srv/people/ada/run (exit code 1)"}
     record = run_record(
-        result_of(options(tmp_path, "python", "train.py")), options(tmp_path, "python"), "1", environ, cost
+        result_of(options(tmp_path, "python", "train.py")),
+        options(tmp_path, "python"),
+        "1",
+        environ,
+        {"profiler_cost": cost},
     )
     written = json.dumps(record["profiler_cost"])
     assert "(exit code 1)" in written
@@ -226,7 +231,7 @@ def test_a_record_holds_the_measured_cost_of_recording(tmp_path: Path) -> None:
     """Without a measurement the cost is empty."""
     cost = {"conditions": {"nsys": "2025.3.1"}, "calls": {"launch": {"low_ns": 3000}}}
     wanted = options(tmp_path, "true", cwd=tmp_path)
-    write_record(tmp_path, json.dumps(run_record(result_of(wanted), wanted, "1", {}, cost)))
+    write_record(tmp_path, json.dumps(run_record(result_of(wanted), wanted, "1", {}, {"profiler_cost": cost})))
     assert recorded_profiler_cost(tmp_path / "capture.sqlite") == cost
     assert recorded_profiler_cost(tmp_path / "other.sqlite") is None
     assert run_record(result_of(wanted), wanted, "1", {})["profiler_cost"] == {}

@@ -1,12 +1,17 @@
 """The time that kernels need at least, and where the rest of the time of products goes."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from host_records import gpu_samples, record_of, recorded
 from xray_program import LAUNCHES, TENSOR, context_of, program, record
 
+from nsyswrap.base.interval import Interval
+from nsyswrap.hardware.product_rates import MeasuredRates
 from nsyswrap.operators.join import find_joined
-from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, find_rates
+from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, explain_peaks, find_rates
 
 BF16 = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
 TF32 = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_warpgroupsize1x1x1_execute_segment_k_off_kernel"
@@ -16,7 +21,15 @@ MISALIGNED = OLDER.replace("align8", "align4")
 PEAK, LOWER, REST = "products at the peak", "products: lower peak of their type", "products: below their peak"
 
 
-def rates(path: Path, name: str, size: int = 1024, dtype: str = "bfloat16", grid: int = 132) -> KernelRates:
+def rates(
+    path: Path,
+    name: str,
+    size: int = 1024,
+    *,
+    dtype: str = "bfloat16",
+    grid: int = 132,
+    **measured: Any,  # noqa: ANN401 - settings
+) -> KernelRates:
     """Return the rates of the kernels of an H200 with 4 TB/s, whose products are of square matrices and take 20 us."""
     found = record()
     for each in found["processes"][0]["operators"]:
@@ -24,6 +37,7 @@ def rates(path: Path, name: str, size: int = 1024, dtype: str = "bfloat16", grid
             tensor |= {**TENSOR, "shape": [size, size], "strides": [size, 1], "dtype": dtype, "storage": None}
     launches = tuple((name if kernel == "gemm" else kernel, grid, where) for kernel, _, where in LAUNCHES)
     context = context_of(program([launches] * 5, xray=launches), path / "made.sqlite", found)
+    context = replace(context, settings=replace(context.settings, **measured))
     window = context.steps.measured_window()
     assert window is not None
     return find_rates(context, find_joined(context, window))
@@ -76,3 +90,68 @@ def test_other_operators_are_bounded_by_memory(tmp_path: Path) -> None:
     found = rates(tmp_path, BF16)
     assert accounts(found, 2) == {"work bounded by memory": 20_000}
     assert (BOUNDS[found.bound[2]], found.needed_ns[2]) == ("memory", pytest.approx(3 * 2 * 1024**2 / 4000))
+
+
+REACHED = MeasuredRates(
+    "NVIDIA H200", 132, {name: Interval(*(each * 1e12,) * 3) for name, each in (("bfloat16", 700), ("memory", 3))}
+)
+CLOCK, OUT_OF_REACH = "products: lower clock", "products: above what this GPU reaches"
+
+
+def at_clock(mhz: int) -> Any:  # noqa: ANN401 - a record of the host
+    """Return the samples of a GPU at one clock, from the start of the capture to its end."""
+    return record_of(recorded([0, 10_000_000], gpus=[gpu_samples([mhz], [0])]))
+
+
+def test_what_a_product_needs_is_against_the_measured_peak_and_its_use_against_the_published_one(
+    tmp_path: Path,
+) -> None:
+    """At 700 TFLOP/s it needs 3,068 ns: 897 more than at the published peak, which no product here gets back."""
+    found = rates(tmp_path, BF16, product_rates=REACHED)
+    assert accounts(found) == {PEAK: 2170, OUT_OF_REACH: 897, REST: 16932}
+    assert found.needed_ns[1] == pytest.approx(2 * 1024**3 / 700_000)
+    assert found.at_peak_ns[1] == pytest.approx(2 * 1024**3 / 989_400)
+    assert found.needed_ns[2] == pytest.approx(3 * 2 * 1024**2 / 3000)
+    assert found.is_measured.tolist()[:5] == [False, True, False, True, False]
+
+
+def test_another_type_or_gpu_has_its_published_peak(tmp_path: Path) -> None:
+    """TF32 was not measured; and nothing of a GPU with another name."""
+    assert not rates(tmp_path, TF32, dtype="float32", product_rates=REACHED).is_measured.any()
+    other = rates(tmp_path, BF16, product_rates=replace(REACHED, gpu="NVIDIA H100 PCIe"))
+    assert accounts(other) == {PEAK: 2170, REST: 17830}
+
+
+def test_a_lower_clock_makes_products_slower(tmp_path: Path) -> None:
+    """At 1,464 of 1,830 MHz, 20 % of the time is lost. What was measured at a lower clock is not lost once more."""
+    assert accounts(rates(tmp_path, BF16, host=at_clock(1464))) == {PEAK: 2170, CLOCK: 4000, REST: 13830}
+    both = rates(tmp_path, BF16, host=at_clock(1464), product_rates=REACHED)
+    assert accounts(both) == {PEAK: 2170, CLOCK: 4000, REST: 13830}
+    slightly = rates(tmp_path, BF16, host=at_clock(1811), product_rates=REACHED)
+    assert accounts(slightly) == {PEAK: 2170, CLOCK: 207, OUT_OF_REACH: 690, REST: 16932}
+
+
+def test_a_higher_clock_or_one_that_was_not_sampled_is_no_account(tmp_path: Path) -> None:
+    late = record_of(recorded([9_000_000, 10_000_000], gpus=[gpu_samples([1000], [0])]))
+    early = record_of(recorded([0, 50_000], gpus=[gpu_samples([1000], [0])]))
+    for host in (at_clock(1980), late, early):
+        assert accounts(rates(tmp_path, BF16, host=host)) == {PEAK: 2170, REST: 17830}
+
+
+def test_work_that_memory_bounds_does_not_keep_pace_with_the_clock(tmp_path: Path) -> None:
+    assert CLOCK not in accounts(rates(tmp_path, BF16, size=64, host=at_clock(1464)))
+
+
+def test_a_sentence_says_which_peak_it_is(tmp_path: Path) -> None:
+    """With the measured numbers, or with the reason why there are none."""
+    launches = tuple((BF16 if kernel == "gemm" else kernel, grid, where) for kernel, grid, where in LAUNCHES)
+    context = context_of(program([launches] * 5, xray=launches), tmp_path / "made.sqlite")
+    busy = MeasuredRates(failure="other processes use the GPU")
+    said = []
+    for measured in (REACHED, busy):
+        each = replace(context, settings=replace(context.settings, product_rates=measured))
+        window = each.steps.measured_window()
+        assert window is not None
+        said.append(explain_peaks(each, find_rates(each, find_joined(each, window))))
+    assert "NVIDIA H200, measured once: bfloat16 700 TFLOP/s." in said[0]
+    assert said[1].endswith("published peaks, since none were measured here: other processes use the GPU.")

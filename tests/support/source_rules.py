@@ -56,7 +56,7 @@ HOMES = {
     "distributed": ("nsyswrap.many",),
     "jinja2": ("nsyswrap.render",),
     "subprocess": ("nsyswrap.capture",),
-    "torch": ("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch"),
+    "torch": ("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch", "nsyswrap.capture.product_rates_probe"),
     "nvtx": ("nsyswrap.capture.annotate",),
 }
 

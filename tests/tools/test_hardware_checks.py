@@ -261,3 +261,25 @@ def test_known_operators_are_a_table() -> None:
     module, known = known_operators()
     lines = module.table(known[:1], module.works(known)[:1]).splitlines()
     assert lines[2:] == ["| `add_fp32` | 805.3 | 536.9 to 805.3 | 785.8 | 185.7 |"]
+
+
+def test_operations_and_time_of_products_are_read_from_counters() -> None:
+    """Sparse operations are a part of the dense ones; an FMA on CUDA cores counts as two."""
+    tensor, sparse = (f"sm__ops_path_tensor_src_bf16_dst_fp32{end}.sum" for end in ("", "_sparsity_on"))
+    names = (
+        "ID",
+        "Kernel Name",
+        "gpu__time_duration.sum",
+        tensor,
+        sparse,
+        "sm__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    )
+    rows = [
+        names,
+        ("", "", "us", "", "", "inst"),
+        ("0", "gemm", "2.5", "1,000", "400", "8"),
+        ("1", "sgemm", "1", "0", "0", "300"),
+    ]
+    text = "==PROF== done\n" + "\n".join(",".join(f'"{each}"' for each in row) for row in rows) + "\n"
+    work = load("product_counters").work_in(text)
+    assert (work.operations, work.ns, work.count) == (1600, 3500, 2)

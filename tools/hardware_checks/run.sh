@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # What only a machine with a GPU, Nsight Compute and nsys can check: tools/hardware_checks/run.sh RESULTS [PART...]
 #
-# Parts: probe breakdown captures occupancy known verify pipe_counters (all by default, in this order). CASES names the programs to verify,
+# Parts: probe breakdown captures occupancy known verify pipe_counters products (all by default, in this order). CASES names the programs to verify,
 # SECONDS_LEFT how long all of it may take, PYTHON the Python with torch. Each step has its own time limit and log; one
 # that fails does not stop the others.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
-parts=${*:-probe breakdown captures occupancy known verify pipe_counters}
+parts=${*:-probe breakdown captures occupancy known verify pipe_counters products}
 python=${PYTHON:-python3}
 seconds=${SECONDS_LEFT:-460}
 launches=${LAUNCHES:-300}
@@ -144,6 +144,11 @@ verify() {
 pipe_counters() {
     pipes elementwise_half
     pipes encoder_bf16
+}
+
+products() {
+    step products 240 "$python" "$here/product_counters.py" --out "$work/products" &&
+        cp "$results/logs/products.out" "$results/products.md"
 }
 
 for part in $parts; do

@@ -1,0 +1,89 @@
+"""Measure once on a machine what products of matrices reach on its GPU, and a copy in its memory.
+
+A program (:mod:`nsyswrap.capture.product_rates_probe`) runs for some seconds with the Python of the profiled program,
+before that program starts. The rates depend on the GPU, its power limit, the driver, and the PyTorch that brings the
+libraries, so they are measured again when one of these changes.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from nsyswrap.capture import product_rates_probe
+from nsyswrap.capture.kept_measurement import driver_version, keep, kept, kept_at
+from nsyswrap.capture.nvml import readers
+from nsyswrap.capture.process import output_of
+from nsyswrap.capture.profiler_cost import FAILURE
+from nsyswrap.capture.recorded_run import PRODUCT_RATES
+from nsyswrap.capture.run_record import program_versions
+
+SCHEMA = "nsyswrap.product-rates/1"
+RATES = "rates"
+TIMEOUT_S = 60
+# Variables that would change what is measured: they slow down launches, or turn TF32 off.
+_LEFT_OUT = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
+
+
+def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept_only: bool = False) -> dict[str, Any]:
+    """Return the rates, as `run.json` keeps them: measured now, or kept from an earlier measurement.
+
+    Args:
+        python: The Python of the program, with its arguments; empty where it is not known.
+        announce: Called before a measurement.
+        kept_only: Measure nothing: other ranks of the job use the same machine.
+
+    Returns:
+        ``conditions``, ``gpu``, ``multiprocessors`` and ``rates``: the lowest, the usual and the highest of each kind,
+        in operations or bytes per second. Without rates ``failure`` says why, which is not kept. Empty without a GPU.
+    """
+    conditions = conditions_of(python)
+    if not conditions["gpus"]:
+        return {}
+    path = kept_at(PRODUCT_RATES, {**conditions, "visible": os.environ.get("CUDA_VISIBLE_DEVICES", "")})
+    found = kept(path)
+    if found.get(RATES):
+        return {"conditions": conditions, **found}
+    if kept_only:
+        return {}
+    if not conditions["torch"]:
+        return {"conditions": conditions, RATES: {}, FAILURE: "the program has no PyTorch"}
+    announce()
+    try:
+        measured = measure(python)
+    except (OSError, ValueError) as error:
+        return {"conditions": conditions, RATES: {}, FAILURE: str(error)}
+    keep(path, measured)
+    return {"conditions": conditions, **measured}
+
+
+def conditions_of(python: Sequence[str]) -> dict[str, Any]:
+    """Return what the rates depend on."""
+    with readers() as found:
+        gpus = [{name: each.description[name] for name in ("name", "power_limit_mw")} for each in found]
+    return {
+        "schema": SCHEMA,
+        "driver": driver_version(),
+        "gpus": gpus,
+        "torch": program_versions(tuple(python)).get("torch", "") if python else "",
+    }
+
+
+def measure(python: Sequence[str]) -> dict[str, Any]:
+    """Run the program that measures, and return what it found.
+
+    Raises:
+        OSError: It could not be started, took too long, or says why it measured nothing.
+        ValueError: What it printed cannot be read.
+    """
+    environ = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
+    text = Path(product_rates_probe.__file__).read_text(encoding="utf-8")
+    output = output_of([*python, "-c", text], timeout_s=TIMEOUT_S, env=environ)
+    if output.code:
+        lines = output.stderr.strip().splitlines()
+        raise OSError(lines[-1] if lines else f"exit code {output.code}")
+    found: dict[str, Any] = json.loads(output.stdout)
+    if not found[RATES]:
+        raise ValueError("no product could be computed")
+    return found
