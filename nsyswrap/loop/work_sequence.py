@@ -249,8 +249,8 @@ def _names(trace: Trace, operations: Operations) -> _Names:
     """Return the name, the shape and the kind of each operation as numbers."""
     count = len(operations.start)
     flags = {name: np.zeros(count, bool) for name in FLAGS}
-    length, kind = operations.end - operations.start, np.full(count, OTHER, np.int8)
-    names = _Names(*np.zeros((2, count), np.int64), length, kind, flags)
+    name, shape = np.zeros((2, count), np.int64)
+    names = _Names(name, shape, operations.end - operations.start, np.full(count, OTHER, np.int8), flags)
     for index, spec in enumerate(SOURCES):
         mine = operations.from_table(spec)
         rows, frame = operations.row[mine], trace[spec]
