@@ -48,12 +48,7 @@ class Moments(NamedTuple):
 
 def has_switches(trace: Trace, thread: int) -> bool:
     """Return whether the capture shows when a thread got a core and lost it."""
-    return thread in _switched(trace)
-
-
-@memo
-def _switched(trace: Trace) -> frozenset[int]:
-    return frozenset(tables.distinct(array(trace[tables.SCHEDULING], "thread")).tolist())
+    return thread in _places(trace)
 
 
 def find_off_cpu(trace: Trace, window: Window, thread: int) -> Spans:

@@ -155,6 +155,11 @@ def find_operations(trace: Trace) -> Operations:
     kind = ordered((_kinds(trace, spec) for spec in sources), np.int8)
     call = launch_calls(trace, process, column("correlation_id"))
     end = column("end")
+    by_device, devices = {}, tables.distinct(device_id).tolist()
+    for device in devices:
+        rows = np.flatnonzero(device_id == device).astype(np.int32)
+        mine = slice(None) if len(devices) == 1 else rows
+        by_device[device] = _work(rows, tables.distinct(process[mine]), start[mine], end[mine], kind[mine])
     return Operations(
         start=start,
         end=end,
@@ -165,25 +170,9 @@ def find_operations(trace: Trace) -> Operations:
         row=ordered((np.arange(len(trace[spec]), dtype=np.int32) for spec in sources), np.int32),
         process=process,
         migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
-        by_device=_by_device(start, end, device_id, process, kind),
+        by_device=MappingProxyType(by_device),
         launching_threads=_launching_threads(trace, call),
     )
-
-
-def _by_device(
-    start: Times,
-    end: Times,
-    device_id: npt.NDArray[np.int32],
-    process: Times,
-    kind: npt.NDArray[np.int8],
-) -> Mapping[int, DeviceWork]:
-    """Return the work of each device that ran something, by ascending device id."""
-    by_device, devices = {}, tables.distinct(device_id).tolist()
-    for device in devices:
-        rows = np.flatnonzero(device_id == device).astype(np.int32)
-        mine = slice(None) if len(devices) == 1 else rows
-        by_device[device] = _work(rows, tables.distinct(process[mine]), start[mine], end[mine], kind[mine])
-    return MappingProxyType(by_device)
 
 
 def _work(rows: Indices, processes: Times, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:

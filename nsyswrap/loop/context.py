@@ -172,7 +172,10 @@ def _steps(
 
 def find_states(context: TraceContext, window: Window) -> ThreadStates:
     """Return what the launching threads and the main threads do inside a window."""
-    return states_of(context, window, _host_threads(context))
+    # Where the launch of an operation is unknown, the process id is used as the thread id.
+    processes, launching = tables.distinct(context.operations.process), context.operations.launching_threads
+    threads = {*launching.tolist(), *processes.tolist(), *context.phases.main_thread.values()}
+    return states_of(context, window, threads)
 
 
 def states_of(context: TraceContext, window: Window, threads: Iterable[int]) -> ThreadStates:
@@ -188,10 +191,3 @@ def find_calls(context: TraceContext, window: Window, states: ThreadStates) -> R
         return NOT_MEASURED
     trace, operations, names = context.trace, context.operations, context.kernel_names
     return RecordedCalls(cost, find_recorded_calls(trace, operations, names, window, states, cost))
-
-
-def _host_threads(context: TraceContext) -> set[int]:
-    """Return the launching threads and the main threads."""
-    # Where the launch of an operation is unknown, the process id is used as the thread id.
-    processes = tables.distinct(context.operations.process)
-    return {*context.operations.launching_threads.tolist(), *processes.tolist(), *context.phases.main_thread.values()}

@@ -48,18 +48,11 @@ class _Calls(NamedTuple):
 @memo
 def has_loader(trace: Trace, process: int) -> bool:
     """Return whether the process has threads that pin or fetch batches, or child processes that load them."""
-    fetching, has_workers = _loaders(trace)
-    return has_workers or process in fetching
-
-
-@memo
-def _loaders(trace: Trace) -> tuple[frozenset[int], bool]:
-    """Return the processes with threads that pin or fetch batches, and whether any process loads batches."""
     threads = trace[tables.THREADS]
     names = threads["name"].astype(str)
     fetching = names.isin(["pt_data_pin", "pt_data_prefetch"]).to_numpy()
-    of_process = tables.process_of(array(threads, "thread")[fetching])
-    return frozenset(of_process.tolist()), bool((names == "pt_data_worker").any())
+    own = tables.process_of(array(threads, "thread")) == process
+    return bool((fetching & own).any() or (names == "pt_data_worker").any())
 
 
 def find_helped(trace: Trace, phases: Phases) -> Mapping[int, Spans]:

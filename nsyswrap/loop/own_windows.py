@@ -12,7 +12,6 @@ number of steps::
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,12 +22,8 @@ from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace.tables import array, distinct, process_of
 
-
-class RowWindows(NamedTuple):
-    """Begin and end of the part of each of some rows, in ns; one number each where the parts of all are the same."""
-
-    low: Times | int
-    high: Times | int
+# Begin and end of the part of each of some rows, in ns; one number each where the parts of all are the same.
+RowWindows = tuple[Times | int, Times | int]
 
 
 @dataclass(frozen=True)
@@ -67,14 +62,14 @@ class OwnWindows:
 
     @property
     def _same(self) -> RowWindows:
-        return RowWindows(self.whole.start_ns, self.whole.end_ns)
+        return self.whole.start_ns, self.whole.end_ns
 
     @staticmethod
     def _bounds(part: Callable[[int], Window], number: Indices) -> RowWindows:
         known = distinct(number)
         each = np.array([[part(one).start_ns, part(one).end_ns] for one in known.tolist()], np.int64).reshape(-1, 2)
         low, high = each[np.searchsorted(known, number)].T
-        return RowWindows(low, high)
+        return low, high
 
 
 @memo

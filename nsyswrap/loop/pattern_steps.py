@@ -9,6 +9,7 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.patterns import compiled, time_limit
+from nsyswrap.base.row_sums import typed_table
 from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.loop.step_bounds import StepParts
 from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, gpu_time, warm_up
@@ -131,21 +132,19 @@ def _steps(trace: Trace, parts: Mapping[int, tuple[int, StepParts]], notes: tupl
         for process, (thread, its_steps) in sorted(parts.items())
     ]
     if not frames:
-        return Steps(_EMPTY, source=PATTERN)
+        return Steps(typed_table([], _TYPES), source=PATTERN)
     frame = pd.concat(frames, ignore_index=True)
     used = gpu_time(trace) if len(frames) > 1 else {}
     processes, others = at_one_time(frame, used)
     return Steps(frame, processes, (*notes, *others), PATTERN)
 
 
-_EMPTY = pd.DataFrame(
-    {
-        "process": np.empty(0, np.int64),
-        "thread": np.empty(0, np.int64),
-        "name": np.empty(0, object),
-        "start": np.empty(0, np.int64),
-        "end": np.empty(0, np.int64),
-        "warm_up": np.empty(0, bool),
-        "alike": np.empty(0, bool),
-    }
-)
+_TYPES = {
+    "process": np.int64,
+    "thread": np.int64,
+    "name": str,
+    "start": np.int64,
+    "end": np.int64,
+    "warm_up": bool,
+    "alike": bool,
+}

@@ -163,7 +163,10 @@ def find_phases(
         found = pd.concat([found, more.set_index(-1 - more.index)])
     main_thread = _main_threads(found)
     own = _own_phases(found)
-    shown = _shown_phases(own, main_thread)
+    shown = {}
+    for thread, phases in own.items():
+        main = main_thread[int(tables.process_of(np.array([thread]))[0])]
+        shown[thread] = phases if thread == main else fill(phases, own[main])
     return Phases(names, found, MappingProxyType(main_thread), MappingProxyType(own), MappingProxyType(shown))
 
 
@@ -238,15 +241,6 @@ def _own_phases(ranges: pd.DataFrame) -> dict[int, LabelledSpans]:
         above, under = rows[~below[rows]], rows[below[rows]]
         phases = innermost(start[above], end[above], phase[above])
         by_thread[thread] = fill(phases, innermost(start[under], end[under], phase[under])) if len(under) else phases
-    return by_thread
-
-
-def _shown_phases(own: Mapping[int, LabelledSpans], main_thread: Mapping[int, int]) -> dict[int, LabelledSpans]:
-    """Return the phases of each thread that has ranges, with those of its main thread where it has none."""
-    by_thread: dict[int, LabelledSpans] = {}
-    for thread, phases in own.items():
-        main = main_thread[int(tables.process_of(np.array([thread]))[0])]
-        by_thread[thread] = phases if thread == main else fill(phases, own[main])
     return by_thread
 
 

@@ -13,17 +13,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nsyswrap.base.excerpt import WholeLedger
 from nsyswrap.base.intervals import Times, Window, covered
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES, exclusive_by_kind
 from nsyswrap.hardware.kernel_names.collectives import is_collective
 from nsyswrap.loop.own_windows import main_process
-from nsyswrap.trace import queries, schema, tables
+from nsyswrap.trace import tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import devices_of, use_physical_devices
-from nsyswrap.trace.read_table import Arrays
+from nsyswrap.trace.read_table import Arrays, texts_of
 from nsyswrap.trace.time_index import LIMITS, Progress, TableIndex, read_ahead
 from nsyswrap.trace.valid_rows import EVERY, possible
 
@@ -125,20 +124,6 @@ def extent_of_operations(indexes: Mapping[str, TableIndex]) -> Interval | None:
     return (first, max(last, first + 1)) if first <= last else None
 
 
-class _Collectives:
-    """The names of an export that are kernels of collectives; each is classified when a kernel has it."""
-
-    def __init__(self, export: Export) -> None:
-        stored = export.has(schema.STRINGS, "id", "value")
-        self._texts = dict(export.rows(queries.pairs(schema.STRINGS, "id", "value"))) if stored else {}
-
-    def among(self, name_ids: Times) -> npt.NDArray[np.bool_]:
-        """Return which of some kernels are collectives, by the string ids of their names."""
-        ids, place = np.unique(name_ids, return_inverse=True)
-        found = [is_collective(str(self._texts.get(each) or "")) for each in ids.tolist()]
-        return np.array(found, np.bool_)[place]
-
-
 def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: LedgerSweep, progress: Progress) -> Swept:
     """Return the exact ledgers of each GPU.
 
@@ -151,8 +136,7 @@ def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Ledg
     Raises:
         ExportError: A table is damaged.
     """
-    collectives = _Collectives(export)
-    devices = devices_of(export) or {}
+    texts, devices = texts_of(export), devices_of(export) or {}
     jobs = sorted(
         (int(first), name, at)
         for name in _NAMES
@@ -164,17 +148,19 @@ def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Ledg
     for (first, name, _), columns in zip(jobs, parts, strict=True):
         sweep.settle(min(first, int(EVERY.high)))
         use_physical_devices(columns, devices)
-        sweep.add(_operations(name, columns, collectives))
+        sweep.add(_operations(name, columns, texts))
         progress(len(columns["start"]))
     return sweep.end()
 
 
-def _operations(name: str, columns: Arrays, collectives: _Collectives) -> Arrays:
+def _operations(name: str, columns: Arrays, texts: Mapping[int, str]) -> Arrays:
     """Return start, end, process, device and kind of the possible operations of a part."""
     good = possible(columns, EVERY, is_operation=True)
     kind = np.full(len(good), _KIND.get(name, COMPUTE))
     if name == tables.KERNELS.name:
-        kind[collectives.among(columns["name_id"])] = COMMUNICATION
+        ids, place = np.unique(columns["name_id"], return_inverse=True)
+        communicates = np.array([is_collective(texts.get(each, "")) for each in ids.tolist()], bool)
+        kind[communicates[place]] = COMMUNICATION
     found = {name: columns[name] for name in ("start", "end", "process")}
     found |= {"device": columns["device_id"], "kind": kind}
     return {key: values[good].astype(np.int64) for key, values in found.items()}

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.launch_pace import usual_gap_ns
-from nsyswrap.base.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, covered, innermost, overlay
+from nsyswrap.base.intervals import NOTHING, LabelledSpans, Spans, Times, covered, innermost, overlay
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import Collectives
@@ -102,21 +102,16 @@ def activity_of(context: TraceContext, attribution: Attribution, exclusive: Sequ
     usual = length <= usual_gap_ns(context, device, window)
     rule = attribution.rule.astype(np.int32) + np.where(usual, ACCOUNT_RULES.index(f"{USUAL}{RULES[0]}"), 0)
     parts = [LabelledSpans(Spans(pieces.start, pieces.end), (rule * width + pieces.phase + 1).astype(np.int32))]
-    rows = context.operations.on(device)
+    operations = context.operations
     for number, (kind, spans) in enumerate(zip(_KINDS, exclusive, strict=True)):
-        phase = _phases_in(context, rows[context.operations.kind[rows] == kind], spans)
-        code = (len(RULES) + number) * width + phase.code + 1
-        parts.append(LabelledSpans(phase.spans, code.astype(np.int32)))
+        # The spans, cut by the phase of the operation that runs in them.
+        rows = operations.on(device)[operations.kind[operations.on(device)] == kind]
+        launched = innermost(operations.start[rows], operations.end[rows], context.phase_of_operations[rows])
+        which, _, start, end = overlay(launched.spans, spans)
+        code = (len(RULES) + number) * width + launched.code[which] + 1
+        parts.append(LabelledSpans(Spans(start, end), code.astype(np.int32)))
     codes = np.unique(np.concatenate([part.code for part in parts]))
     return Activity(device, codes, tuple(_spans_of(parts, int(code)) for code in codes))
-
-
-def _phases_in(context: TraceContext, rows: Indices, spans: Spans) -> LabelledSpans:
-    """Return spans, cut by the phase of the operation that runs in them."""
-    operations = context.operations
-    launched = innermost(operations.start[rows], operations.end[rows], context.phase_of_operations[rows])
-    which, _, start, end = overlay(launched.spans, spans)
-    return LabelledSpans(Spans(start, end), launched.code[which])
 
 
 def _spans_of(parts: Sequence[LabelledSpans], code: int) -> Spans:

@@ -30,18 +30,12 @@ def host_of_job(records: Sequence[HostRecord], clocks: Sequence[Clock], gpus: Se
         return NO_RECORD
     moved = [_moved(records[place], clocks[place]) for place in sampled]
     first = moved[0]
-    if all(gpus[sampled[0]] & gpus[place] for place in sampled):
-        return replace(
-            first,
-            spent_ns=sum(each.spent_ns for each in moved),
-            threads=_first_of([each.threads for each in moved]),
-            processes=_first_of([each.processes for each in moved]),
-        )
-    return HostRecord(
-        times=first.times,
+    of_one_host = all(gpus[sampled[0]] & gpus[place] for place in sampled)
+    return replace(
+        first if of_one_host else HostRecord(times=first.times),
         spent_ns=sum(each.spent_ns for each in moved),
-        threads=_only_once([each.threads for each in moved]),
-        processes=_only_once([each.processes for each in moved]),
+        threads=_together([each.threads for each in moved], is_one_host=of_one_host),
+        processes=_together([each.processes for each in moved], is_one_host=of_one_host),
     )
 
 
@@ -61,15 +55,11 @@ def _samples_moved(samples: Samples, clock: Clock) -> Samples:
     return replace(samples, at=clock.to_first(samples.at)) if len(samples.at) else samples
 
 
-def _first_of(tables: Sequence[Mapping[Key, Samples]]) -> dict[Key, Samples]:
-    """Return the samples of all keys; those of the first table that has one."""
-    return {key: each for table in reversed(tables) for key, each in table.items()}
-
-
-def _only_once(tables: Sequence[Mapping[Key, Samples]]) -> dict[Key, Samples]:
-    """Return the samples of the keys that one table has alone."""
+def _together(tables: Sequence[Mapping[Key, Samples]], *, is_one_host: bool) -> dict[Key, Samples]:
+    """Return the samples of one host by the first table that has a key; of several, those that one table has alone."""
     counts = Counter(key for table in tables for key in table)
-    return {key: each for table in tables for key, each in table.items() if counts[key] == 1}
+    every = ((key, each) for table in reversed(tables) for key, each in table.items())
+    return {key: each for key, each in every if is_one_host or counts[key] == 1}
 
 
 def cost_of_job(costs: Sequence[ProfilerCost | None]) -> ProfilerCost | None:

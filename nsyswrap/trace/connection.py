@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -26,6 +26,9 @@ WAL_MODE = b"\x02\x02"
 BATCH_ROWS = 1 << 16
 # A row has at least eight columns, and each has a type byte.
 LEAST_ROW_BYTES = 8
+
+# Returns the texts of some string ids.
+Lookup = Callable[[Iterable[int]], Mapping[int, str]]
 
 AGAIN = "export it afresh: nsys export --type sqlite --force-overwrite true --output FILE.sqlite FILE.nsys-rep"
 

@@ -172,11 +172,7 @@ def _command(options: list[tuple[str, str]]) -> tuple[str, ...]:
     program = next((value for name, value in options if name == "PROCESS_0:COMMAND"), "")
     words = {int(found.group(1)): value for name, value in options if (found := _WORD.fullmatch(name))}
     command = ((program,) if program else ()) + tuple(words[index] for index in sorted(words))
-    return _without_shell(command)
-
-
-def _without_shell(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the program of a command: `nsyswrap profile` starts it through a shell that calls itself "nsyswrap"."""
+    # `nsyswrap profile` starts the program through a shell that calls itself "nsyswrap".
     for at in range(1, 5):  # bash has an option before, and env with an option may start the shell
         if command[at : at + 1] == ("-c",) and command[at + 2 : at + 3] == ("nsyswrap",):
             taken = _TAKEN_WORDS.search(command[at + 1])

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsyswrap.base.errors import ExportError
-from nsyswrap.trace import queries, schema, tables
+from nsyswrap.trace import tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import RowsRead, load_export, sources_of
-from nsyswrap.trace.read_table import Arrays, cut_text
+from nsyswrap.trace.read_table import Arrays, texts_of
 from nsyswrap.trace.row_choice import RowChoice
 from nsyswrap.trace.schema import Source
 from nsyswrap.trace.tables import Trace
@@ -104,7 +104,7 @@ class LargeExport:
             are_wanted: Returns those of some texts that are wanted.
         """
         index = self.indexes[tables.RANGES.name]
-        known = self._strings()
+        known = texts_of(self.export)
         registered = set(are_wanted(known.values()))
         ids = [key for key, text in known.items() if text in registered]
         found = [index.reader.nothing()]
@@ -114,13 +114,6 @@ class LargeExport:
             rows = np.isin(columns["text_id"], ids) | np.fromiter((each in wanted for each in texts), bool, len(texts))
             found.append({name: values[rows] for name, values in columns.items()})
         return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
-
-    def _strings(self) -> dict[int, str]:
-        """Return the texts of the export by their ids."""
-        if not self.export.has(schema.STRINGS, "id", "value"):
-            return {}
-        rows = self.export.rows(queries.pairs(schema.STRINGS, "id", "value"))
-        return {key: cut_text(str(text)) for key, text in rows if text is not None}
 
     def trace_of_ranges(self, ranges: Arrays, others: Collection[str]) -> Trace:
         """Return the trace of some ranges.

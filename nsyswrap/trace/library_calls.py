@@ -1,13 +1,13 @@
 """Calls of MPI, UCX and OpenACC that nsys records in tables of their own, or MPI as ranges of an NVTX domain."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.trace import queries
-from nsyswrap.trace.connection import Export
+from nsyswrap.trace.connection import Export, Lookup
 
 MPI = "MPI"
 # Tables with the id of the call's name as text. MPI_Wait has a row for each of its requests, all with the same times.
@@ -24,7 +24,6 @@ _OPENACC_KINDS = (
 OPENACC_NAMES = {number: f"OpenACC {name}" for number, name in enumerate(_OPENACC_KINDS, start=1)}
 _OPENACC = tuple(f"CUPTI_ACTIVITY_KIND_OPENACC_{kind}" for kind in ("DATA", "LAUNCH", "OTHER"))
 
-Lookup = Callable[[Iterable[int]], Mapping[int, str]]
 Row = tuple[int, int, int, str]
 
 

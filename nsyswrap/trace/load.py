@@ -164,10 +164,20 @@ def _narrowed(values: Any) -> Any:  # noqa: ANN401 - texts are categories of pan
 def _finish_ranges(read: RowsRead, duration_ns: int, bounds: Bounds) -> dict[str, int]:
     """End open ranges and drop invalid ones, in place; return how many were dropped, in words.
 
-    A range of nsyswrap's own without an end is left out: an exception ended the call that it marks, at an unknown time.
+    A range that was never closed ends at the end of the capture, as nsys has it, and is marked as open. One of
+    nsyswrap's own is left out: an exception ended the call that it marks, at an unknown time.
     """
     ranges = read.arrays[tables.RANGES.name]
-    _close(ranges, max(_latest(read.arrays, duration_ns, bounds), read.latest_ns), duration_ns)
+    others = (columns["end"] for name, columns in read.arrays.items() if "end" in columns and columns is not ranges)
+    last = max((int(end.max(initial=0)) for end in others), default=0)
+    latest = max(duration_ns if duration_ns < bounds.high else 0, last, read.latest_ns)
+    unknown = ranges["end"] == UNKNOWN
+    # nsys 2022 and 2023.4 write the end of the session as the end of such ranges, or a later end that it saw by chance:
+    # the program goes on while nsys collects what was recorded. Where ranges begin later, the session did not end then.
+    is_end = duration_ns > ranges["start"].max(initial=0)
+    at_end = ((ranges["end"] == duration_ns) & (duration_ns > 0)) | (is_end & (ranges["end"] > duration_ns))
+    ranges["open"] = unknown | at_end
+    ranges["end"] = np.where(unknown, np.int64(latest), ranges["end"])
     abandoned = ranges["open"] & np.asarray(ranges["domain"] == tables.OWN_DOMAIN, bool)
     if abandoned.any():
         ranges |= {name: values[~abandoned] for name, values in ranges.items()}
@@ -176,13 +186,6 @@ def _finish_ranges(read: RowsRead, duration_ns: int, bounds: Bounds) -> dict[str
 
 def _named(table: str, dropped: Mapping[str, int]) -> dict[str, int]:
     return {f"{table.replace('_', ' ')}{reason}": rows for reason, rows in dropped.items()}
-
-
-def _latest(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> int:
-    """Return the last end of all events but ranges, and of the session, in ns; 0 without both."""
-    ends = (columns["end"] for name, columns in arrays.items() if "end" in columns and name != tables.RANGES.name)
-    last = max((int(end.max(initial=0)) for end in ends), default=0)
-    return max(duration_ns if duration_ns < bounds.high else 0, last)
 
 
 def sources_of(export: Export, unread: Names = frozenset()) -> list[Source]:
@@ -255,7 +258,7 @@ def _texts(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
     """Return the texts of ranges, domains and threads by string id."""
     columns = [("ranges", "text_id"), ("threads", "name_id")]
     ids = set(_unique(arrays[table][column] for table, column in columns if table in arrays))
-    ids |= {export.whole(row[3], "NVTX_EVENTS", "textId") for row in domain_rows(export)}
+    ids |= {export.whole(row[3], schema.NVTX, "textId") for row in domain_rows(export)}
     return _lookup(export, sorted(ids))
 
 
@@ -321,20 +324,10 @@ def _domains(export: Export, texts: Mapping[int, str]) -> dict[tuple[int, int], 
     """Return the name of each NVTX domain by process and number."""
     found: dict[tuple[int, int], str] = {}
     for thread, number, text, text_id in domain_rows(export):
-        process = export.whole(thread, "NVTX_EVENTS", "globalTid") & ~tables.THREAD_MASK
-        key = process, export.whole(number, "NVTX_EVENTS", "domainId")
+        process = export.whole(thread, schema.NVTX, "globalTid") & ~tables.THREAD_MASK
+        key = process, export.whole(number, schema.NVTX, "domainId")
         found[key] = cut_text(str(text)) if text is not None else texts.get(text_id, "")
     return found
-
-
-def _close(ranges: Arrays, latest: int, duration: int) -> None:
-    """End ranges that were never closed at the end of the capture, as nsys does, and mark them as open."""
-    unknown = ranges["end"] == UNKNOWN
-    # nsys 2022 and 2023.4 write the end of the session as the end of such ranges, or a later end that it saw by chance:
-    # the program goes on while nsys collects what was recorded. Where ranges begin later, the session did not end then.
-    is_end = duration > ranges["start"].max(initial=0)
-    ranges["open"] = unknown | ((ranges["end"] == duration) & (duration > 0)) | (is_end & (ranges["end"] > duration))
-    ranges["end"] = np.where(unknown, np.int64(latest), ranges["end"])
 
 
 def _ranges(

@@ -1,18 +1,17 @@
 """The calls of NCCL with communicator, rank and size, from the payloads of its NVTX ranges."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.trace import queries, tables
-from nsyswrap.trace.connection import Export
+from nsyswrap.trace import queries, schema, tables
+from nsyswrap.trace.connection import Export, Lookup
 from nsyswrap.trace.payloads import is_of_domain, nccl_domains, nccl_payload
 
-NVTX = "NVTX_EVENTS"
 COLUMNS = ("start", "end", "globalTid", "domainId", "text", "textId", "eventType", "jsonText")
 UNKNOWN = -1
 COMMUNICATOR = "NCCL communicator ID"
@@ -27,8 +26,6 @@ FIELDS: Mapping[str, str] = {
 # More bytes than any memory has. A size beyond it is not a size.
 _LARGEST = 1 << 48
 _SIGN, _MODULUS = 1 << 63, 1 << 64
-
-Lookup = Callable[[Iterable[int]], Mapping[int, str]]
 
 
 def read_nccl_calls(export: Export, lookup: Lookup) -> dict[str, npt.NDArray[Any]]:
@@ -56,7 +53,7 @@ def read_nccl_calls(export: Export, lookup: Lookup) -> dict[str, npt.NDArray[Any
 
 def _rows(export: Export) -> list[tuple[Any, ...]]:
     """Return the ranges in domains of NCCL that ended and have a payload."""
-    if not export.has(NVTX, *COLUMNS):
+    if not export.has(schema.NVTX, *COLUMNS):
         return []
     domains = nccl_domains(export)
     if not domains:

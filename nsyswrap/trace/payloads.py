@@ -6,10 +6,10 @@ dropped.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from nsyswrap.trace import queries
+from nsyswrap.trace import queries, schema
 from nsyswrap.trace.connection import Export
 
 _PROCESS_MASK = ~0xFFFFFF
@@ -92,7 +92,7 @@ def _is_nccl_field(name: str, value: object) -> bool:
 
 def domain_rows(export: Export) -> list[tuple[Any, ...]]:
     """Return thread, number, text and text id of each NVTX domain; nothing where nsys recorded no domains."""
-    if not export.has("NVTX_EVENTS", "globalTid", "domainId", "text", "textId", "eventType"):
+    if not export.has(schema.NVTX, "globalTid", "domainId", "text", "textId", "eventType"):
         return []
     return export.rows(queries.domains())
 
@@ -102,14 +102,12 @@ def nccl_domains(export: Export) -> frozenset[tuple[int, int]]:
     rows = domain_rows(export)
     ids = {text_id for *_, text, text_id in rows if text is None and isinstance(text_id, int)}
     names = dict(export.rows(queries.strings(ids))) if ids else {}
-    return frozenset(_named_nccl(rows, names))
-
-
-def _named_nccl(rows: list[tuple[object, ...]], names: Mapping[object, object]) -> Iterator[tuple[int, int]]:
-    for thread, domain, text, text_id in rows:
-        name = names.get(text_id) if text is None else text
-        if name == NCCL and isinstance(thread, int) and isinstance(domain, int):
-            yield thread & _PROCESS_MASK, domain
+    named = (row[:2] for row in rows if (names.get(row[3]) if row[2] is None else row[2]) == NCCL)
+    return frozenset(
+        (thread & _PROCESS_MASK, domain)
+        for thread, domain in named
+        if isinstance(thread, int) and isinstance(domain, int)
+    )
 
 
 def is_of_domain(domains: frozenset[tuple[int, int]], thread: object, domain: object) -> bool:

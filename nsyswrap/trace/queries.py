@@ -111,7 +111,7 @@ def payloads() -> SelectBase:
     payload = cast(column("jsonText"), LargeBinary).label("payload")
     return (
         select(column("start"), column("globalTid"), payload)
-        .select_from(table("NVTX_EVENTS"))
+        .select_from(table(schema.NVTX))
         .where(column("eventType") == schema.MARK_KIND, column("jsonText").is_not(None))
     )
 
@@ -123,7 +123,7 @@ def range_payloads() -> SelectBase:
     names = ("start", "end", "globalTid", "domainId", "text", "textId")
     return (
         select(*(column(name) for name in names), payload)
-        .select_from(table("NVTX_EVENTS"))
+        .select_from(table(schema.NVTX))
         .where(column("eventType").in_(schema.RANGE_KINDS), column("jsonText").is_not(None))
     )
 
@@ -133,7 +133,7 @@ def domains() -> SelectBase:
     """Return the NVTX domains: thread that created it, number, and its name or the string id of its name."""
     return (
         select(column("globalTid"), column("domainId"), column("text"), column("textId"))
-        .select_from(table("NVTX_EVENTS"))
+        .select_from(table(schema.NVTX))
         .where(column("eventType") == schema.DOMAIN_KIND)
     )
 
@@ -160,14 +160,10 @@ def pairs(name: str, key: str, value: str) -> SelectBase:
 def strings(ids: Iterable[int]) -> SelectBase:
     """Return only the texts of these string ids: the table also holds the environment of the machine."""
     wanted = tuple(ids)
-    return _few_strings(wanted) if len(wanted) <= FEW_IDS else _strings(wanted)
+    return (_strings if len(wanted) <= FEW_IDS else _strings.__wrapped__)(wanted)
 
 
 @lru_cache(maxsize=KEPT)
-def _few_strings(ids: tuple[int, ...]) -> SelectBase:
-    return _strings(ids)
-
-
 def _strings(ids: tuple[int, ...]) -> SelectBase:
     found = pairs(schema.STRINGS, "id", "value").subquery()
     return select(found.c.id, _bytes(found.c.value)).where(found.c.id.in_(ids))

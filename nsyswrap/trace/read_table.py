@@ -318,6 +318,14 @@ def cut_text(text: str) -> str:
     return text[: 2 * schema.LONGEST_TEXT]
 
 
+def texts_of(export: Export) -> dict[int, str]:
+    """Return all texts of an export by their ids, cut; they are not cleaned."""
+    if not export.has(schema.STRINGS, "id", "value"):
+        return {}
+    rows = export.rows(queries.pairs(schema.STRINGS, "id", "value"))
+    return {key: cut_text(str(text)) for key, text in rows if text is not None}
+
+
 def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
     """Return one batch of a column as a numpy array of its type."""
     column = {**source.required, **source.optional}[name]

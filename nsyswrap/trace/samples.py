@@ -1,23 +1,20 @@
 """Samples of Python's stack. They are NVTX marks with a JSON payload in which functions and files are string ids."""
 
 import html
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.trace import queries
-from nsyswrap.trace.connection import Export
+from nsyswrap.trace import queries, schema
+from nsyswrap.trace.connection import Export, Lookup
 from nsyswrap.trace.payloads import python_sample
 from nsyswrap.trace.tables import Frame
 
-NVTX = "NVTX_EVENTS"
 DOMAIN = "Python Periodic Sampling"
 # Function id, file id and line of each frame, innermost first.
 Ids = tuple[tuple[int, int, int], ...]
-Lookup = Callable[[Iterable[int]], Mapping[int, str]]
 
 
 def read_samples(
@@ -47,10 +44,10 @@ def read_samples(
 
 def _rows(export: Export) -> list[tuple[int, int, str]]:
     """Return time, thread and payload of each mark that is a sample of Python."""
-    if not export.has(NVTX, "start", "globalTid", "eventType", "jsonText"):
+    if not export.has(schema.NVTX, "start", "globalTid", "eventType", "jsonText"):
         return []
     return [
-        (export.whole(start, NVTX, "start"), export.whole(thread, NVTX, "globalTid"), text)
+        (export.whole(start, schema.NVTX, "start"), export.whole(thread, schema.NVTX, "globalTid"), text)
         for start, thread, text in export.rows(queries.payloads())
         if text.startswith('{"' + DOMAIN)
     ]

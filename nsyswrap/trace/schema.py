@@ -178,7 +178,7 @@ SOURCES: tuple[Source, ...] = (
 LONGEST_TEXT = 8_192
 MOST_BYTES_OF_TEXT = 2 * 4 * LONGEST_TEXT
 
-STRINGS = "StringIds"
+STRINGS, NVTX = "StringIds", "NVTX_EVENTS"
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"
 # The labels in these two tables, for exports that lack them. Source: the tables of nsys 2022.4, 2023.4 and 2025.3.
