@@ -2,7 +2,7 @@
 
 from nsyswrap.rules.code import CHANNELS_LAST, COMPILED, PYTORCH, TRANSFORMERS, CodeChange
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.rules.rule import Rule
+from nsyswrap.rules.rule import Advice, Rule
 
 ATTENTION_BY_PARTS = Rule(
     key="compute/attention_by_parts",
@@ -125,6 +125,16 @@ UNFUSED = Rule(
         "Fuse them: one kernel that does all steps of a chain reads and writes the data once.",
         jax="Fuse them: what is under one jax.jit, XLA makes one kernel of.",
         server="Fuse them: let the engine compile the model (vLLM: without --enforce-eager), or use its fused kernels.",
+    ),
+    cases=(
+        Advice(
+            headline=Wording(
+                "Elementwise kernels pass tensors on through the memory for {share} of the time, in {place}; "
+                "torch.compile fuses such chains.",
+                "Elementwise kernels pass tensors on through the memory for {share} of the time, in {place}; "
+                "one kernel can do a chain.",
+            )
+        ),
     ),
     code=COMPILED,
     fixed="with fused kernels",

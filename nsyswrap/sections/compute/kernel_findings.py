@@ -1,6 +1,7 @@
 """The finding on kernels of one kind that could take less time: when there is one, and how severe it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
@@ -23,6 +24,7 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
     kernels: GroupedKernels,
     window: Window,
     unknown: str = "",
+    words: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Finding, ...]:
     """Return the finding where the kernels take enough of the window: a note, and a warning from a fifth of it on.
 
@@ -37,12 +39,13 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         kernels: All compute kernels of the window.
         window: Window of the kernels.
         unknown: Why no saving is predicted; empty where one is.
+        words: The texts for other fields of the headline.
     """
     if (share := kernels.share_of(lost_ns, window)) < NOTE_SHARE:
         return ()
     finding = make_finding(
         rule=rule,
-        headline=headline.format(share=units.share(share)),
+        headline=headline.format(share=units.share(share), **words),
         lost_ns=kernels.per_gpu(lost_ns),
         saving=Saving(None, None, (unknown,)) if unknown else predict(simulation, change),
         advice=advice,
