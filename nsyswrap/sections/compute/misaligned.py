@@ -31,9 +31,7 @@ from nsyswrap.rules import compute
 from nsyswrap.sections.compute.attention_by_parts import by_parts
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
-    LISTED,
     Flags,
-    Place,
     all_tensors,
     costliest_places,
     find_if_costly,
@@ -41,6 +39,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     item_bytes,
     named,
 )
+from nsyswrap.sections.places import LISTED, Place
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
