@@ -99,6 +99,26 @@ RECOMPUTATION = Rule(
     ),
     fixed="with activations kept",
 )
+REPEATED_CASTS = Rule(
+    key="compute/repeated_casts",
+    name="weights cast again in each micro-batch",
+    headline="Casts of weights that were cast before in the same step take {share} of the time, in {place}.",
+    advice=Wording(
+        "Cast them once a step: one torch.autocast around all micro-batches keeps what it cast. Larger "
+        "micro-batches, or weights in half precision, need fewer casts, too.",
+        "Cast them once a step, before the first micro-batch.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            'with torch.autocast("cuda", dtype=torch.bfloat16):  # it keeps what it cast until it ends\n'
+            "    for inputs, targets in micro_batches:\n"
+            "        criterion(model(inputs), targets).backward()\n"
+            "optimizer.step()",
+        ),
+    ),
+    fixed="with each weight cast once",
+)
 SMALL_MATRICES = Rule(
     key="compute/small_matrices",
     name="many products of small matrices",

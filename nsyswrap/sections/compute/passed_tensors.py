@@ -62,7 +62,7 @@ def saved_shares(context: TraceContext, joined: JoinedKernels, fusable: Flags) -
     can[joined.call[~fusable & (joined.call >= 0)]] = False
     saved: Counter[int] = Counter()
     passed = 0
-    for mine in _in_order(context, joined):
+    for mine in in_order(context, joined):
         phase = context.phase_of_operations[joined.rows[mine]].tolist()
         for tensor in _tensors(joined.calls, joined.call[mine].tolist(), can.tolist(), phase):
             found = list(tensor.saved())
@@ -75,7 +75,7 @@ def saved_shares(context: TraceContext, joined: JoinedKernels, fusable: Flags) -
     return np.where(joined.exact, share[joined.call], 0.0), passed
 
 
-def _in_order(context: TraceContext, joined: JoinedKernels) -> Iterable[npt.NDArray[np.intp]]:
+def in_order(context: TraceContext, joined: JoinedKernels) -> Iterable[npt.NDArray[np.intp]]:
     """Yield the last kernel of each call, in the order in which the GPU ran them, for each GPU."""
     device = context.operations.device_id[joined.rows]
     known = np.flatnonzero(joined.call >= 0)
@@ -99,7 +99,7 @@ def _tensors(
         for tensor in _read(call):
             if tensor.storage in current:
                 current[tensor.storage].readers.append((at, region, can[at], tensor.bytes or 0))
-        for tensor in _written(call):
+        for tensor in written(call):
             if tensor.storage is None:
                 continue
             if tensor.storage in current:
@@ -116,5 +116,6 @@ def _read(call: OperatorCall) -> Iterable[Tensor]:
     return dict.fromkeys(taken)
 
 
-def _written(call: OperatorCall) -> Iterable[Tensor]:
+def written(call: OperatorCall) -> Iterable[Tensor]:
+    """Return the tensors that a call writes: what it returns, or what it takes first if it changes that."""
     return inputs(call)[:1] if call.name.endswith("_") else outputs(call)
