@@ -2,7 +2,7 @@
 
 from nsyswrap.rules.code import CHANNELS_LAST, COMPILED, PYTORCH, TRANSFORMERS, CodeChange
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.rules.rule import Rule
+from nsyswrap.rules.rule import Advice, Rule
 
 ATTENTION_BY_PARTS = Rule(
     key="compute/attention_by_parts",
@@ -99,6 +99,26 @@ RECOMPUTATION = Rule(
     ),
     fixed="with activations kept",
 )
+REPEATED_CASTS = Rule(
+    key="compute/repeated_casts",
+    name="weights cast again in each micro-batch",
+    headline="Casts of weights that were cast before in the same step take {share} of the time, in {place}.",
+    advice=Wording(
+        "Cast them once a step: one torch.autocast around all micro-batches keeps what it cast. Larger "
+        "micro-batches, or weights in half precision, need fewer casts, too.",
+        "Cast them once a step, before the first micro-batch.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            'with torch.autocast("cuda", dtype=torch.bfloat16):  # it keeps what it cast until it ends\n'
+            "    for inputs, targets in micro_batches:\n"
+            "        criterion(model(inputs), targets).backward()\n"
+            "optimizer.step()",
+        ),
+    ),
+    fixed="with each weight cast once",
+)
 SMALL_MATRICES = Rule(
     key="compute/small_matrices",
     name="many products of small matrices",
@@ -125,6 +145,16 @@ UNFUSED = Rule(
         "Fuse them: one kernel that does all steps of a chain reads and writes the data once.",
         jax="Fuse them: what is under one jax.jit, XLA makes one kernel of.",
         server="Fuse them: let the engine compile the model (vLLM: without --enforce-eager), or use its fused kernels.",
+    ),
+    cases=(
+        Advice(
+            headline=Wording(
+                "Elementwise kernels pass tensors on through the memory for {share} of the time, in {place}; "
+                "torch.compile fuses such chains.",
+                "Elementwise kernels pass tensors on through the memory for {share} of the time, in {place}; "
+                "one kernel can do a chain.",
+            )
+        ),
     ),
     code=COMPILED,
     fixed="with fused kernels",

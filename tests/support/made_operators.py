@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis_fixtures import run_section
+from analysis_fixtures import HasSection, run_section
 from export_builder import PID, ExportBuilder
 from xray_program import context_of
 
@@ -69,12 +69,13 @@ class Made:
     stack: Sequence[tuple[str, int, str]] = ()
 
 
-def findings(operators: Sequence[Made], path: Path) -> dict[str, Finding]:
-    """Return the findings on compute of a program whose steps are these operators, by rule.
+def findings(operators: Sequence[Made], path: Path, of: HasSection = section) -> dict[str, Finding]:
+    """Return the findings of a section on a program whose steps are these operators, by rule.
 
     Args:
         operators: The operators of a step.
         path: An empty folder.
+        of: The module of the section.
     """
     built = ExportBuilder().gpu(clockRate=1_980_000_000, memoryBandwidth=4_000_000_000_000)
     built.domain("nsyswrap", OURS).os_call("mmap", 0, 1)
@@ -84,7 +85,7 @@ def findings(operators: Sequence[Made], path: Path) -> dict[str, Finding]:
     context = context_of(built, path / "made.sqlite", _record(operators))
     window = context.steps.measured_window()
     assert window is not None
-    return {each.rule: each for each in run_section(section, context, window).findings}
+    return {each.rule: each for each in run_section(of, context, window).findings}
 
 
 def _step(built: ExportBuilder, operators: Sequence[Made], begin: int, number: int) -> int:

@@ -43,6 +43,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         change=partial(on_whole_gpu, kernels),
         advice=compute.BATCH_NORM.advice,
         evidence=partial(costliest, kernels, own),
+        chosen=own[kernels.code],
         simulation=simulation,
         kernels=kernels,
         window=window,

@@ -36,6 +36,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         change=partial(at_peak, kernels),
         advice=compute.DEPTHWISE.advice,
         evidence=partial(costliest, kernels, own),
+        chosen=own[kernels.code],
         simulation=simulation,
         kernels=kernels,
         window=window,

@@ -31,9 +31,7 @@ from nsyswrap.rules import compute
 from nsyswrap.sections.compute.attention_by_parts import by_parts
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
-    LISTED,
     Flags,
-    Place,
     all_tensors,
     costliest_places,
     find_if_costly,
@@ -41,6 +39,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     item_bytes,
     named,
 )
+from nsyswrap.sections.places import LISTED, Place
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -123,19 +122,16 @@ def _factors(
     """Return the time of each slow kernel with aligned sizes, as a factor: at the pace of aligned ones of like size."""
     good = rates.is_product & joined.exact & ~slow & (rates.needed_ns > 0) & (joined.own_ns > 0)
     size, needed, own = rates.operations[good], rates.needed_ns[good], joined.own_ns[good]
-    factors = []
-    for call, operations, least, ns in zip(
-        joined.call[slow].tolist(),
-        rates.operations[slow].tolist(),
-        rates.needed_ns[slow].tolist(),
-        joined.own_ns[slow].tolist(),
-        strict=True,
-    ):
+    calls, kernel = np.unique(joined.call[slow], return_inverse=True)
+    longer = np.ones(len(calls))
+    for at, call in enumerate(calls.tolist()):
+        work = joined.calls[call].work
+        operations = 0 if work is None else work.operations
         like = (size >= operations / LIKE_SIZE) & (size <= operations * LIKE_SIZE)
         share = min(needed[like].sum() / own[like].sum(), 1.0) if like.any() else USUAL_SHARE
-        more = prod(after / before for before, after in sizes[call].items())
-        factors.append(min(least * more / share / max(ns, 1), 1.0))
-    return np.array(factors)
+        longer[at] = prod(after / before for before, after in sizes[call].items()) / share
+    times: npt.NDArray[np.float64] = rates.needed_ns[slow] * longer[kernel] / np.maximum(joined.own_ns[slow], 1)
+    return np.minimum(times, 1.0)
 
 
 def _aligned(joined: JoinedKernels, slow: Flags, factors: npt.NDArray[np.float64], simulation: Simulation) -> WhatIf:

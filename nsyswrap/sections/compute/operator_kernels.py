@@ -1,8 +1,6 @@
 """The compute kernels with the operators that launched them, for findings that name a module and a line."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,28 +14,13 @@ from nsyswrap.operators.join import JoinedKernels, find_launchers, has_operators
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import ADDS, plain, tensors_of
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.places import Place, time_by_place
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.saving import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
-LISTED = 3
+UNKNOWN = "an unknown module"
 Flags = npt.NDArray[np.bool_]
-
-
-class Place(NamedTuple):
-    """Where the program calls something: a module and a line; either may be empty."""
-
-    module: str
-    line: str
-
-    @classmethod
-    def of(cls, call: OperatorCall) -> "Place":
-        """Return the place of a call of an operator."""
-        return cls(call.module, call.line)
-
-    def __str__(self) -> str:
-        """Return it in words."""
-        return f"{self.module} ({self.line})" if self.module and self.line else self.module or self.line
 
 
 def find_operators(context: TraceContext, kernels: GroupedKernels) -> JoinedKernels | None:
@@ -82,15 +65,12 @@ def item_bytes(tensor: Tensor) -> int:
 
 def costliest_places(joined: JoinedKernels, chosen: Flags) -> dict[Place, int]:
     """Return the time of some kernels by place, the most time first, in ns."""
-    time: Counter[Place] = Counter()
-    for call, ns in zip(joined.call[chosen].tolist(), joined.own_ns[chosen].tolist(), strict=True):
-        time[Place.of(joined.calls[call])] += ns
-    return dict(sorted(time.items(), key=lambda each: (-each[1], each[0])))
+    return time_by_place(joined.calls, joined.call[chosen], joined.own_ns[chosen])
 
 
 def named(places: Iterable[Place]) -> str:
     """Return the first of some places in words, and how many more there are."""
-    first, *others = dict.fromkeys(map(str, places))
+    first, *others = dict.fromkeys(map(str, places)) or (UNKNOWN,)
     return f"{first} and {units.counted(len(others), 'other place')}" if others else first
 
 

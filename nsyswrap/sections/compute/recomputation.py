@@ -24,9 +24,7 @@ from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
-    LISTED,
     Flags,
-    Place,
     costliest_places,
     find_if_costly,
     find_operators,
@@ -34,6 +32,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     of_calls,
     outputs,
 )
+from nsyswrap.sections.places import LISTED, Place
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf

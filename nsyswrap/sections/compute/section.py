@@ -25,6 +25,7 @@ from nsyswrap.sections.compute import (
     limits,
     misaligned,
     recomputation,
+    repeated_casts,
     small_matrices,
     unfused,
 )
@@ -46,7 +47,16 @@ NOTE = (
 LEAST_SHARE = 0.50
 LISTED, LISTED_KINDS = 5, 3
 # Findings on kernels of one kind.
-SPECIFIC = (misaligned, attention_by_parts, recomputation, unfused, batch_norm, depthwise, small_matrices)
+SPECIFIC = (
+    misaligned,
+    attention_by_parts,
+    recomputation,
+    repeated_casts,
+    unfused,
+    batch_norm,
+    depthwise,
+    small_matrices,
+)
 RATES = ("peak_share_low", "peak_share_high")
 TYPES = {
     **dict.fromkeys(("name", "op", "limited_by", "unit"), str),

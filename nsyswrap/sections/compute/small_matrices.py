@@ -52,6 +52,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         change=partial(_batched, kernels, following),
         advice=compute.SMALL_MATRICES.advice,
         evidence=partial(_evidence, kernels, following),
+        chosen=mine,
         simulation=simulation,
         kernels=kernels,
         window=window,

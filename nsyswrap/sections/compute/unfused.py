@@ -7,11 +7,10 @@
                             write/read         fused, these tensors are neither written nor read
 
 Two kernels make a link where one follows the other on a stream, both are of a kind that a compiler fuses, and their
-numbers of elements agree. The capture does not show which tensors they read. So the pessimistic saving counts only
-links between two elementwise kernels, and of each only the read; the optimistic saving counts write and read of each.
+numbers of elements agree. Where the X-ray step shows which tensors operators took and returned, these count instead.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -23,9 +22,13 @@ from nsyswrap.events.operations import streams_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding
+from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.rules import compute
+from nsyswrap.sections.compute.attention_by_parts import by_parts
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, by_name
+from nsyswrap.sections.compute.operator_kernels import costliest_places, find_operators, named
+from nsyswrap.sections.compute.passed_tensors import saved_shares
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
@@ -78,12 +81,15 @@ class Chains:
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
     """Return a finding where chains of elementwise kernels take enough of the window."""
-    chains = find_chains(simulation.context, kernels)
-    lost = int(kernels.inside[chains.linked].sum())
+    context = simulation.context
+    joined = find_operators(context, kernels) if context.xray is not None else None
+    if joined is not None:
+        return _of_operators(simulation, kernels, joined, window)
+    chains = find_chains(context, kernels)
     return find_if_costly(
         rule=compute.UNFUSED.key,
         headline=compute.UNFUSED.headline,
-        lost_ns=lost,
+        lost_ns=int(kernels.inside[chains.linked].sum()),
         change=partial(_fused, kernels, chains),
         advice=compute.UNFUSED.advice,
         evidence=partial(_evidence, kernels, chains),
@@ -91,6 +97,44 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         kernels=kernels,
         window=window,
     )
+
+
+def _of_operators(
+    simulation: Simulation, kernels: GroupedKernels, joined: JoinedKernels, window: Window
+) -> tuple[Finding, ...]:
+    """Return the finding where the tensors are known: its time lost is that of the bytes that fusion saves."""
+    chains = find_passed(simulation.context, kernels, joined)
+    time = joined.own_ns * chains.saved
+    places = costliest_places(replace(joined, own_ns=np.rint(time).astype(np.int64)), chains.linked)
+    if not places:
+        return ()
+    return find_if_costly(
+        rule=compute.UNFUSED.key,
+        headline=compute.UNFUSED.cases[0].headline,
+        words={"place": named(places)},
+        lost_ns=round(float(time.sum())),
+        change=partial(_fused, kernels, chains),
+        advice=compute.UNFUSED.advice,
+        evidence=lambda: (
+            f"{units.count(chains.links)} tensors in a step are written by one kernel and read by the next ones",
+            *(f"{units.duration(ns)} in {place}" for place, ns in list(places.items())[:LISTED] if ns),
+        ),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
+    )
+
+
+def find_passed(context: TraceContext, kernels: GroupedKernels, joined: JoinedKernels) -> Chains:
+    """Return what fusion saves by the tensors that operators pass on.
+
+    The optimizer and attention by parts have findings of their own, and are left out.
+    """
+    fusable = np.array([each.kind.op in FUSABLE and each.kind.may_be_fused for each in kernels.groups], np.bool_)
+    mine = fusable[kernels.code] & ~by_parts(joined)
+    mine &= context.phase_of_operations[kernels.rows] != context.phases.code(OPTIMIZER)
+    shares, passed = saved_shares(context, joined, mine)
+    return Chains(shares > 0, shares, passed)
 
 
 def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:

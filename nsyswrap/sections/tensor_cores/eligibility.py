@@ -208,8 +208,13 @@ def _most_faster(found: Classification, capability: Capability | None, target: s
     return MOST_FASTER_FP64 if found.precision == "fp64" else speed_up(target, capability)
 
 
-def find_findings(
-    table: pd.DataFrame, total: dict[Verdict, int], gpus: int, saving: Callable[[], Saving], window: Window
+def find_findings(  # noqa: PLR0913, PLR0917 - what the finding is about, and what it says
+    table: pd.DataFrame,
+    total: dict[Verdict, int],
+    gpus: int,
+    saving: Callable[[], Saving],
+    window: Window,
+    places: Callable[[], tuple[str, ...]],
 ) -> tuple[Finding, ...]:
     """Return one finding where improvable kernels take at least 5 % of kernel time, with the main reason.
 
@@ -219,6 +224,7 @@ def find_findings(
         gpus: Number of GPUs that ran the kernels.
         saving: Returns the predicted saving; called only where there is a finding.
         window: Window of the kernels.
+        places: Returns where the program launches those that tensor cores make faster; called as ``saving`` is.
     """
     improvable = table[table["reason"].map(lambda name: REASONS[name].can_be_faster).astype(bool)]
     lost, whole = int(improvable["total_ns"].sum()), sum(total.values())
@@ -236,7 +242,7 @@ def find_findings(
             lost_ns=round(lost / gpus),
             saving=saving(),
             advice=REASONS[main].advice,
-            evidence=tuple(_evidence(improvable, by_reason, total)),
+            evidence=(*_evidence(improvable, by_reason, total), *places()),
             device_id=None,
             window=window,
             usual_share=lost / whole,

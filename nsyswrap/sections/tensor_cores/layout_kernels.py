@@ -10,6 +10,7 @@ from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.model import Finding
 from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
+from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
 from nsyswrap.what_if.saving import faster, predict
@@ -62,7 +63,10 @@ def find_findings(
             lost_ns=lost,
             saving=predict(simulation, lambda _: change),
             advice=tensor_cores.LAYOUT.advice + (TIME_BOTH if converts_back else ""),
-            evidence=_costliest(kernels, summed),
+            evidence=(
+                *_costliest(kernels, summed),
+                *place_lines(simulation.context, rows[mine], kernels.duration[mine]),
+            ),
             device_id=None,
             window=window,
         ),

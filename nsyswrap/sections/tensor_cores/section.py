@@ -14,6 +14,7 @@ from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.launch_groups import kernels_in
+from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels
 from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
@@ -41,10 +42,15 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
     saving = partial(predict, simulation, lambda _: on_tensor_cores(kernels, rows))
+
+    def places() -> tuple[str, ...]:
+        faster = np.isin(rows, on_tensor_cores(kernels, rows).change.operations)
+        return place_lines(context, rows[faster], duration[faster])
+
     gpus = max(len(tables.distinct(taken(operations.device_id, rows))), 1)
     together = context.steps.together(window)
     layout = layout_kernels.find_findings(simulation, kernels, rows, gpus, together)
-    advice = (*find_findings(unused, total, gpus, saving, together), *layout)
+    advice = (*find_findings(unused, total, gpus, saving, together, places), *layout)
     counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",
