@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.cli import editor
 from nsyswrap.cli.inputs import (
     ReadOptions,
     capture_argument,
@@ -34,7 +35,15 @@ if TYPE_CHECKING:
 )
 @click.option("--slim", is_flag=True, help="Only the first part, at most some 60 kB: for mail and CI.")
 @click.option("-f", "--force", is_flag=True, help="Replace the page if it exists.")
-def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, force: bool) -> None:
+@click.option(
+    "--editor",
+    "address",
+    envvar=editor.VARIABLE,
+    default="",
+    metavar="URL",
+    help="Link each line of Python to an editor, as in vscode://file/home/me/project/{file}:{line}.",
+)
+def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, force: bool, address: str) -> None:  # noqa: PLR0913 - its options
     """Write the report of CAPTURE, a .nsys-rep, a .sqlite export or a report.json, as one offline HTML page.
 
     With --slim the page has the verdict, the plan, the breakdown and the first findings, and no timeline.
@@ -49,11 +58,12 @@ def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, for
       nsyswrap report report.json --slim -o summary.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options.check()
+    link = editor.checked(address)
     check_not_input(output, capture, *options.kernel_rules)
     from nsyswrap.render import documents  # noqa: PLC0415 - loads what makes a document
 
     found = report_from(capture, options) if slim else page_report(capture, options)
-    page = documents.render("report", "slim" if slim else "html", found)
+    page = documents.render("report", "slim" if slim else "html", found, editor=link)
     write_result(page, output, force=force)
 
 
