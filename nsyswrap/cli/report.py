@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from nsyswrap.cli import editor
 from nsyswrap.cli.inputs import (
     ReadOptions,
     capture_argument,
@@ -29,8 +30,16 @@ from nsyswrap.cli.terminal import printable
     help="The page to write.",
 )
 @click.option("--slim", is_flag=True, help="Only the first part, at most some 60 kB: for mail and CI.")
+@click.option(
+    "--editor",
+    "address",
+    envvar=editor.VARIABLE,
+    default="",
+    metavar="URL",
+    help="Link each line of Python to an editor, as in vscode://file/home/me/project/{file}:{line}.",
+)
 @force_option("Replace the page if it exists.")
-def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, force: bool) -> None:
+def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, force: bool, address: str) -> None:  # noqa: PLR0913 - its options
     """Write the report of CAPTURE, a .nsys-rep, a .sqlite export or a report.json, as one offline HTML page.
 
     With --slim the page has the verdict, the plan, the breakdown and the first findings, and no timeline.
@@ -45,6 +54,7 @@ def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, for
       nsyswrap report report.json --slim -o summary.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options.check()
+    link = editor.checked(address)
     check_not_input(output, capture, *options.kernel_rules)
     from nsyswrap.render import documents  # noqa: PLC0415 - loads what makes a document
 
@@ -54,4 +64,5 @@ def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, for
         click.echo(f"note: The page has no timeline, because {printable(words)}.", err=True)
         note = "This page was made from a report.json, which holds no timeline."
         found = dataclasses.replace(found, notes=(*found.notes, note))
-    write_result(documents.render("report", "slim" if slim else "html", found), output, force=force)
+    page = documents.render("report", "slim" if slim else "html", found, editor=link)
+    write_result(page, output, force=force)

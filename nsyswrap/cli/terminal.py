@@ -5,6 +5,8 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
+from nsyswrap.cli import editor
+
 if TYPE_CHECKING:
     from nsyswrap.model import Report
 
@@ -41,8 +43,10 @@ def rendered(
         view: A view of ``nsyswrap.render.views``, or ``SUMMARY``. Its lines are cut only on a terminal.
         stream: Where it would be printed; stdout if None.
     """
-    from nsyswrap.render import render  # noqa: PLC0415 - loads pandas
+    from nsyswrap.render import documents, render  # noqa: PLC0415 - loads pandas
 
+    if form == "html":
+        return documents.render("report", form, report, editor=editor.checked(os.environ.get(editor.VARIABLE, "")))
     if form != "text":
         return render(form, report)
     is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
@@ -50,8 +54,6 @@ def rendered(
         from nsyswrap.render import views  # noqa: PLC0415 - rarely used
 
         return views.VIEWS[view](report, width=shutil.get_terminal_size().columns if is_terminal else None)
-    from nsyswrap.render import documents  # noqa: PLC0415 - loaded when there is a report
-
     return documents.render("report", form, report, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 

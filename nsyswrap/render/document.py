@@ -32,6 +32,8 @@ TERMINAL: frozenset[Form] = frozenset({"text"})
 MARKDOWN: frozenset[Form] = frozenset({"markdown"})
 WRITTEN: frozenset[Form] = TERMINAL | MARKDOWN
 Tone = Literal["", "good", "bad", "unsure"]
+# Before the name of a row that is part of another one, in a text.
+_INDENT = "\N{NO-BREAK SPACE}" * 2
 # Rows of a table in each form. Ours: what a browser sorts at once, 60 kB, a screen, and a comment.
 MOST_ROWS: Mapping[Form, int] = MappingProxyType({"html": 100, "slim": 6, "text": 5, "markdown": 8})
 
@@ -257,6 +259,8 @@ class Table:
         of_programs: Whether the profiled program chose the texts of its first column.
         has_row_heads: Whether a text in the first cell of a row is its heading on the page.
         keeps_last: Whether the last rows are kept where it is cut.
+        parents: Number of the row that each row is part of, which comes before it; -1 for none. The page folds such
+            rows, and texts indent them. Empty for a table without them.
         row_attributes: Attributes of each row on the page.
         attributes: Attributes of the table on the page.
     """
@@ -275,6 +279,7 @@ class Table:
     of_programs: bool = False
     has_row_heads: bool = True
     keeps_last: bool = False
+    parents: tuple[int, ...] = ()
     row_attributes: tuple[Mapping[str, str], ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
 
@@ -283,10 +288,20 @@ class Table:
         """Return its number of rows."""
         return len(self.columns[0].raw) if self.columns else 0
 
-    def shown(self, form: Form) -> range:
-        """Return which rows a form has."""
+    def shown(self, form: Form) -> Sequence[int]:
+        """Return which rows a form has, in its order: a row is followed by those that are part of it."""
         most = min(self.most.get(form, MOST_ROWS[form]), self.row_count)
+        if self.parents:
+            return nested(self.parents[:most])
         return range(self.row_count - most, self.row_count) if self.keeps_last else range(most)
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Return how many rows each row is inside of."""
+        found: list[int] = []
+        for parent in self.parents or [-1] * self.row_count:
+            found.append(found[parent] + 1 if parent >= 0 else 0)
+        return tuple(found)
 
     def columns_of(self, form: Form) -> list[rows.ShownColumn]:
         """Return the columns of a form as text; on the page, a column has one unit where it can.
@@ -298,21 +313,44 @@ class Table:
         kept = [one for one in named if one.unit != "picture" and form in one.forms]
         plain = [(one.name, one.unit, [one.raw[row] for row in at]) for one in kept if one.unit != "picture"]
         written = rows.written(plain, aligned=form in PAGES)
-        return [
+        found = [
             shown._replace(label=own.label, **(_given(own, at) if own.cells else {}))
             for shown, own in zip(written, kept, strict=True)
         ]
+        if self.parents and form in WRITTEN and found:
+            depths = self.depths
+            cells = [_INDENT * depths[row] + cell for row, cell in zip(at, found[0].cells, strict=True)]
+            found[0] = found[0]._replace(cells=cells)
+        return found
 
     def cut_in(self, form: Form) -> str:
         """Return which rows a form leaves out, in words; empty where it has all."""
         at, weight = self.shown(form), next((one for one in self.columns if one.name in WEIGHTS), None)
         times = None if weight is None else [value or 0 for value in weight.raw]
         part = times and (sum(times[row] for row in at), sum(times))
-        said = rows.part_of(len(at), self.row_count, None if self.noun else part or None)
+        # The time of a row is part of that of the row above it.
+        said = rows.part_of(len(at), self.row_count, None if self.noun or self.parents else part or None)
         return "; ".join(filter(None, (said.replace("rows", self.noun or "rows"), self.cut)))
 
 
-def _given(column: Column, at: range) -> dict[str, Any]:
+def nested(parents: Sequence[int]) -> list[int]:
+    """Return rows so that each is followed by those that are part of it.
+
+    Args:
+        parents: The row that each is part of, which comes before it; -1 for none.
+    """
+    inside: dict[int, list[int]] = {}
+    for row, parent in enumerate(parents):
+        inside.setdefault(parent, []).insert(0, row)
+    found, left = [], inside.get(-1, [])
+    while left:
+        row = left.pop()
+        found.append(row)
+        left += inside.get(row, [])
+    return found
+
+
+def _given(column: Column, at: Sequence[int]) -> dict[str, Any]:
     """Return what replaces the texts of a column; a column with texts of its own has no bars."""
     kind = "text" if column.is_text else "number"
     return {"unit": "", "kind": kind, "cells": [column.cells[row] for row in at]}

@@ -22,7 +22,15 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 """Each kind of result, and the forms that its command offers."""
 
 
-def render(kind: str, form: str, result: Any, *, width: int = 80, colour: bool = False) -> str:  # noqa: ANN401
+def render(  # noqa: PLR0913 - what each form takes
+    kind: str,
+    form: str,
+    result: Any,  # noqa: ANN401 - that of the kind
+    *,
+    width: int = 80,
+    colour: bool = False,
+    editor: str = "",
+) -> str:
     """Return a result in one form.
 
     Args:
@@ -31,6 +39,7 @@ def render(kind: str, form: str, result: Any, *, width: int = 80, colour: bool =
         result: The result of this kind.
         width: Largest line width of text, in columns.
         colour: Whether text has terminal colours; no information is in the colour alone.
+        editor: The address that opens a line of Python in an editor, for pages, as ``html_writer.write`` has it.
 
     Raises:
         UsageError: There is no such form.
@@ -41,5 +50,6 @@ def render(kind: str, form: str, result: Any, *, width: int = 80, colour: bool =
     writer = importlib.import_module(f"nsyswrap.render.{'html' if form == 'slim' else form}_writer")
     if form == "json":
         return str(writer.write(made.tree(result)))
-    of_form: dict[str, dict[str, Any]] = {"text": {"width": width, "colour": colour}, "slim": {"form": form}}
+    page = {"form": form, "editor": editor}
+    of_form: dict[str, dict[str, Any]] = {"text": {"width": width, "colour": colour}, "slim": page, "html": page}
     return str(writer.write(made.document(result), **of_form.get(form, {})))

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from nsyswrap.base import units
 from nsyswrap.render import glossary, hues, markdown_writer, page_files, table_cells, timeline_view
+from nsyswrap.render.code_places import with_places
 from nsyswrap.render.content_policy import policy
 from nsyswrap.render.document import (
     Bars,
@@ -37,8 +38,14 @@ SLIM_SCRIPTS = ("copying.js", "page.js")
 _RANK_STYLES = ("tables.css", "ranks.css")
 
 
-def write(document: Document, *, form: Literal["html", "slim"] = "html") -> str:
-    """Return the document as one self-contained HTML page."""
+def write(document: Document, *, form: Literal["html", "slim"] = "html", editor: str = "") -> str:
+    """Return the document as one self-contained HTML page.
+
+    Args:
+        document: The document.
+        form: The whole page, or its first parts.
+        editor: The address that opens a line of Python in an editor, with ``{file}`` and ``{line}``; empty for none.
+    """
     sections, lead = list(document.in_form(form)), blocks_of(document.lead, form)
     blocks = list(_flat([*lead, *(block for section in sections for block in section.blocks)]))
     kinds = {block.kind for block in blocks}
@@ -73,6 +80,7 @@ def write(document: Document, *, form: Literal["html", "slim"] = "html") -> str:
             # Other pages have no glossary that terms could lead to.
             term_of=glossary.term_anchor if is_explored else lambda _label: "",
             view_of=functools.partial(table_cells.table_view, form=form, has_terms=is_explored),
+            places=functools.partial(with_places, editor=editor),
             policy=policy(texts, [*scripts, *late_scripts]),
             # These are our own files, and the policy holds their hashes; everything else in the page is escaped.
             styles=[Markup(text) for text in texts],  # noqa: S704

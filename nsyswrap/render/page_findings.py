@@ -8,7 +8,7 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.model import Finding, Report
-from nsyswrap.render import summary_model
+from nsyswrap.render import code_of_kernels, summary_model
 from nsyswrap.render.document import Span
 from nsyswrap.render.escape import shorten, visible
 from nsyswrap.render.vocabulary import rule_name
@@ -46,6 +46,7 @@ class FindingView(NamedTuple):
         step: The saving as the time of a step; None where there are no steps.
         also: Place and times of the same finding on other GPUs.
         advice: What to try.
+        place: Module and line that launch its kernels; empty where that is not known.
         planned: The change of the plan that says the same; empty where none does.
         evidence: The numbers that support it.
         section: Anchor and title of the section it comes from; None where the page has none.
@@ -66,6 +67,7 @@ class FindingView(NamedTuple):
     advice: str
     evidence: tuple[EvidenceLine, ...]
     section: tuple[str, str] | None
+    place: str = ""
     planned: str = ""
 
 
@@ -101,7 +103,7 @@ def _anchors(rules: Sequence[str]) -> Iterator[str]:
 
 
 def _finding(report: Report, group: tuple[Finding, ...], number: int, name: str) -> FindingView:
-    first = group[0]
+    first, place = group[0], code_of_kernels.place_of(report, group[0])
     share = first.lost_ns / first.window.length_ns
     return FindingView(
         number=number,
@@ -119,6 +121,7 @@ def _finding(report: Report, group: tuple[Finding, ...], number: int, name: str)
         advice=visible(first.advice),
         evidence=tuple(line for one in group[:_MOST_GPUS] for line in _lines(report, one, alone=len(group) == 1)),
         section=_section(report, first),
+        place=place.words if place else "",
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from nsyswrap.base import units
 from nsyswrap.base.version import __version__
 from nsyswrap.model import Gpu, Report, Section
-from nsyswrap.render import charts, flame_view, glossary, page_steps, summary_model, vocabulary
+from nsyswrap.render import charts, flame_view, glossary, page_modules, page_steps, summary_model, vocabulary
 from nsyswrap.render.charts import stacked
 from nsyswrap.render.document import (
     PAGE,
@@ -34,7 +34,7 @@ from nsyswrap.render.document import (
     times,
 )
 from nsyswrap.render.escape import elide
-from nsyswrap.render.kernel_operators import with_operators
+from nsyswrap.render.kernel_table import in_one_table
 from nsyswrap.render.rows import plain
 from nsyswrap.render.section_heads import caption_of, group_of, place_of
 from nsyswrap.rules.work_names import TENSOR_USES, operation_name
@@ -47,6 +47,7 @@ _ELSEWHERE = {
     "idle": ("attribution", "gaps", "patterns"),
     "steps": ("steps",),
     "counters": ("over_time",),
+    "operators": ("peak", "modules", "operators", "kernels"),
     "tensor_cores": ("phases",),
     "phases": ("phases",),
     "python_lines": ("stacks",),
@@ -135,7 +136,7 @@ def _blocks(report: Report, its: Section) -> Iterator[Block]:
     yield from _BEFORE_FACTS.get(its.key, _nothing)(report, its)
     yield Facts(facts(its) if its.key not in _ABOVE else ())
     yield from _BEFORE_TABLES.get(its.key, _nothing)(report, its)
-    yield from tables(with_operators(report, its))
+    yield from tables(in_one_table(report, its))
     yield Lines(its.notes if its.key not in _ABOVE else (), "fine")
 
 
@@ -329,7 +330,13 @@ _BEFORE_FACTS: Mapping[str, _Blocks] = MappingProxyType(
     {"tensor_cores": tensor_bar, "steps": page_steps.chart_of, "counters": counters}
 )
 _BEFORE_TABLES: Mapping[str, _Blocks] = MappingProxyType(
-    {"tensor_cores": tensor_tables, "python_lines": _flame, "phases": phases, "steps": page_steps.slowest_of}
+    {
+        "tensor_cores": tensor_tables,
+        "operators": page_modules.modules,
+        "python_lines": _flame,
+        "phases": phases,
+        "steps": page_steps.slowest_of,
+    }
 )
 
 

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.model import Finding, PlannedChange, Report
-from nsyswrap.render import page_findings
+from nsyswrap.render import code_of_kernels, page_findings
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.rules import code_changes, rule_of
 from nsyswrap.rules.code import CodeChange
-from nsyswrap.rules.program_kind import ProgramKind
 from nsyswrap.what_if.fixed_step import is_known
 
 TITLE = "Plan"
@@ -32,7 +31,7 @@ class Action(NamedTuple):
 
     Attributes:
         advice: The change to make, in words.
-        line: The line of Python with most samples, such as "train.py:40 in batch_of (12 of 20)"; empty if unknown.
+        line: The line of Python in words, with most samples or most of the kernels' time; empty if unknown.
         code: The change as code, for PyTorch and for other training loops; empty where no few lines make it.
     """
 
@@ -106,7 +105,7 @@ def plan(report: Report) -> PlanView:
 def _instead(report: Report) -> tuple[str, Action] | None:
     """Return the advice of the finding that the verdict names, for a report without a plan."""
     first = next((each for each in report.findings if each.rule == report.verdict_rule), None)
-    return None if first is None else (page_findings.anchor(first.rule), _action(first, report.program_kind))
+    return None if first is None else (page_findings.anchor(first.rule), _action(report, first))
 
 
 def said_by(shown: PlanView, findings: Iterable[page_findings.FindingView]) -> dict[str, str]:
@@ -127,13 +126,15 @@ def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: boo
         anchor=page_findings.anchor(change.rule) if finding else "",
         speed=_speed(now_ns, change) if known else "",
         saving=f"saves {units.duration_range(*change.saving(now_ns).ends)}" if known else "",
-        action=_action(finding, report.program_kind) if finding and with_action else None,
+        action=_action(report, finding) if finding and with_action else None,
     )
 
 
-def _action(finding: Finding, kind: ProgramKind) -> Action:
-    line = elide(finding.line or "", _LINE_WIDTH)
-    return Action(visible(finding.advice), line, code_changes(finding.rule, finding.advice, kind))
+def _action(report: Report, finding: Finding) -> Action:
+    place = code_of_kernels.place_of(report, finding)
+    line = f"Most samples: {finding.line}" if finding.line else place.words if place else ""
+    code = code_changes(finding.rule, finding.advice, report.program_kind)
+    return Action(visible(finding.advice), elide(line, _LINE_WIDTH), code)
 
 
 def _speed(now_ns: int, change: PlannedChange) -> str:

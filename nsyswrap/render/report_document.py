@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from nsyswrap.base import units
 from nsyswrap.model import Finding, Report, Section
 from nsyswrap.render import (
+    code_of_kernels,
     key_numbers,
     page_findings,
     page_ledger,
+    page_peak,
     page_ranks,
     page_sections,
     plan_view,
@@ -75,10 +77,11 @@ def document(report: Report) -> Document:
         title=report.capture.name,
         about=(("GPU", f"{gpus}; {window}"),),
         verdict=report.verdict,
-        lead=(PagePart("now", step_bar.step_bar(report), PAGES),),
+        lead=(Lines(_place(report), "fine"), PagePart("now", step_bar.step_bar(report), PAGES)),
         sections=(
             _plan(report),
             DocumentSection("step", "Typical step", "", (PagePart("step", _step(report)),), group=_ANSWER),
+            *page_peak.peak(report, _ANSWER),
             _key_numbers(report),
             _ranks(report),
             _ledger(report),
@@ -102,6 +105,13 @@ def document(report: Report) -> Document:
         f"{report.capture.name}",
         is_explored=True,
     )
+
+
+def _place(report: Report) -> tuple[str, ...]:
+    """Return module and line of the kernels that the verdict is about, in words; nothing where they are not known."""
+    finding = next((each for each in report.findings if each.rule == report.verdict_rule), None)
+    place = code_of_kernels.place_of_all(report) if finding is None else code_of_kernels.place_of(report, finding)
+    return () if place is None else (f"{place.words}.",)
 
 
 def _title(report: Report) -> str:
@@ -282,10 +292,11 @@ def _entry(report: Report, group: tuple[Finding, ...]) -> Entry:
     lines += [f"{place}: {time}" for time, place in times[1:_MOST_RANKS]]
     lines += [f"{len(times) - _MOST_RANKS} more GPUs"] if len(times) > _MOST_RANKS else []
     evidence = [line for one in group for line in one.evidence if line not in first.lines][:_MOST_EVIDENCE]
+    place = code_of_kernels.place_of(report, first)
     return Entry(
         first.severity.value,
         headline=f"{where}{first.headline}",
-        lines=(*lines, *first.lines),
+        lines=(*lines, *first.lines, *([place.words] if place else [])),
         advice=first.advice,
         severity=first.severity.value,
         evidence=tuple(evidence),

@@ -66,7 +66,10 @@ class TableCell(NamedTuple):
 
 
 class TableView(NamedTuple):
-    """A table as it is printed: its columns, its cells, which rows are left out, and the attributes of each row."""
+    """A table as it is printed: its columns, its cells, which rows are left out, and the attributes of each row.
+
+    The attribute ``data-depth`` of a row says how many rows it is part of.
+    """
 
     heads: tuple[ColumnHead, ...]
     rows: tuple[tuple[TableCell, ...], ...]
@@ -83,7 +86,7 @@ def table_view(table: Table, form: Form = "html", *, has_terms: bool = True) -> 
         form: The kind of page.
         has_terms: Whether the page has a glossary, which explains headings.
     """
-    at, shown = table.shown(form), table.columns_of(form)
+    at, shown, depths = table.shown(form), table.columns_of(form), table.depths
     bars, written, heads, columns = _bars(table, shown, len(at)), iter(shown), [], []
     for own in table.columns:
         if own.unit == "picture":
@@ -100,7 +103,7 @@ def table_view(table: Table, form: Form = "html", *, has_terms: bool = True) -> 
         tuple(heads),
         tuple(zip(*columns, strict=True)),
         table.cut_in(form),
-        [_visible(table.row_attributes[row]) for row in at] if table.row_attributes else (),
+        [_attributes(table, row, depths[row]) for row in at] if table.row_attributes or table.parents else (),
         table.has_row_heads and heads[0].is_text,
     )
 
@@ -120,8 +123,11 @@ def _beside(column: Column, row: int) -> Iterator[tuple[str, Any]]:
         yield "span", column.spans[row]
 
 
-def _visible(attributes: Mapping[str, str]) -> dict[str, str]:
-    return {name: visible(value) for name, value in attributes.items()}
+def _attributes(table: Table, row: int, depth: int) -> dict[str, str]:
+    """Return the attributes of a row, which is inside of so many others."""
+    given = table.row_attributes[row] if table.row_attributes else {}
+    own = {"data-depth": str(depth)} if table.parents else {}
+    return {**{name: visible(value) for name, value in given.items()}, **own}
 
 
 class _Bar(NamedTuple):

@@ -1,15 +1,16 @@
 """Kernels by operator and by module of the model, and how much of the GPU's peak a step uses."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.base.intervals import Window
-from nsyswrap.base.row_sums import largest_first, sums_by_text, typed_table
+from nsyswrap.base.intervals import Indices, Window
+from nsyswrap.base.row_sums import largest_first, typed_table
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators
@@ -81,7 +82,7 @@ def run(
             "peak": _peak(context, window, program, collectives, attributions, joined, rates),
             "modules": _modules(context, joined, rates),
             "operators": _operators(context, joined, rates),
-            "kernels": _kernels(context, joined),
+            "kernels": _kernels(context, joined, rates),
         },
         notes=(
             OF_RANGES if context.xray is None else OF_STEP,
@@ -107,24 +108,32 @@ def _operators(context: TraceContext, joined: JoinedKernels, rates: KernelRates)
 
     Shapes, types and work are not known of kernels that were launched with another size than in the X-ray step.
     """
-    operations = context.operations
-    device, phase = operations.device_id[joined.rows], context.phase_of_operations[joined.rows]
-    labels: dict[tuple[str, ...], int] = {}
-    call = np.array(
-        [labels.setdefault(_label(joined, at), len(labels)) for at in range(-1, len(joined.calls))], np.intp
-    )
-    code, first = tables.groups([device, call[joined.call + 1], phase, joined.exact])
+    device = context.operations.device_id[joined.rows]
+    code, first = tables.groups([device, *_keys(context, joined)])
     sums = _Sums.of(code, len(first), joined, rates)
-    texts = list(labels)
-    rows = []
-    for each, at in enumerate(first.tolist()):
-        operator, shapes, dtypes, module, line, role = texts[call[joined.call[at] + 1]]
-        known = (shapes, dtypes) if joined.exact[at] else ("", "")
-        name = role or context.phases.name(int(phase[at]))
-        rows.append((int(device[at]), operator, *known, module, line, name, *sums.row(each)))
+    rows = [
+        (int(device[at]), *names, *sums.row(each))
+        for each, (at, names) in enumerate(zip(first.tolist(), _names_of(context, joined, first), strict=True))
+    ]
     rows = [rows[each] for each in largest_first(sums.total_ns, [row[:7] for row in rows])]
     types = {"device_id": np.int64, **dict.fromkeys(_NAMES, str), **_SUM_TYPES}
     return typed_table(rows, types)
+
+
+def _keys(context: TraceContext, joined: JoinedKernels) -> list[npt.NDArray[Any]]:
+    """Return what tells kernels of different operators, shapes, types, modules, lines and phases apart."""
+    labels: dict[tuple[str, ...], int] = {}
+    call = [labels.setdefault(_label(joined, at), len(labels)) for at in range(-1, len(joined.calls))]
+    return [np.array(call, np.intp)[joined.call + 1], context.phase_of_operations[joined.rows], joined.exact]
+
+
+def _names_of(context: TraceContext, joined: JoinedKernels, at: Indices) -> Iterator[tuple[str, ...]]:
+    """Yield operator, shapes, types, module, line and phase of some kernels."""
+    for kernel in at.tolist():
+        operator, shapes, dtypes, module, line, role = _label(joined, int(joined.call[kernel]))
+        known = (shapes, dtypes) if joined.exact[kernel] else ("", "")
+        phase = role or context.phases.name(int(context.phase_of_operations[joined.rows[kernel]]))
+        yield operator, *known, module, line, phase
 
 
 def _label(joined: JoinedKernels, call: int) -> tuple[str, ...]:
@@ -178,22 +187,22 @@ class _Sums:
         return int(self.count[at]), int(self.total_ns[at]), operations, moved, share, BOUNDS[int(self.bound[at])]
 
 
-def _kernels(context: TraceContext, joined: JoinedKernels) -> pd.DataFrame:
+def _kernels(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -> pd.DataFrame:
     """Return the kernels of each operator by their names, the most time first."""
     names = context.kernel_names
     kernel = names.code[joined.rows]
-    code, first = tables.groups([joined.call, kernel])
-    ns, count = np.zeros(len(first), np.int64), np.bincount(code, minlength=len(first))
-    np.add.at(ns, code, joined.own_ns)
-    texts = [
-        (
-            _label(joined, int(joined.call[at]))[0],
-            names.kinds[int(kernel[at])].name if kernel[at] >= 0 else "CUDA graph",
-        )
-        for at in first.tolist()
-    ]
-    found = sums_by_text(("operator", "name"), texts, 2, total_ns=ns, count=count)
-    return found[["operator", "name", "count", "total_ns"]]
+    code, first = tables.groups([*_keys(context, joined), kernel])
+    sums = _Sums.of(code, len(first), joined, rates)
+    kinds = [names.kinds[each].name if each >= 0 else "CUDA graph" for each in kernel[first].tolist()]
+    rows = []
+    for each, (kind, label) in enumerate(zip(kinds, _names_of(context, joined, first), strict=True)):
+        count, total, _, _, share, _ = sums.row(each)
+        operator, shapes, dtypes, module, line, phase = label
+        rows.append((operator, kind, count, total, shapes, dtypes, module, line, phase, share))
+    rows = [rows[each] for each in largest_first(sums.total_ns, [(*row[:2], *row[4:9]) for row in rows])]
+    texts = dict.fromkeys(("shapes", "dtypes", "module", "line", "phase"), str)
+    numbers = dict.fromkeys(("count", "total_ns"), np.int64)
+    return typed_table(rows, {"operator": str, "name": str, **numbers, **texts, "peak_share": np.float64})
 
 
 def _modules(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -> pd.DataFrame:
@@ -311,7 +320,7 @@ SECTION = SectionSpec(
         "peak": "device_id rank account rule ns share",
         "modules": " ".join(MODULE_COLUMNS),
         "operators": f"device_id {' '.join(_NAMES)} count total_ns operations bytes peak_share bound",
-        "kernels": "operator name count total_ns",
+        "kernels": "operator name count total_ns shapes dtypes module line phase peak_share",
     },
     kinds={
         Kind.TEXT: "operator shapes dtypes module class_name line bound account",

@@ -221,3 +221,31 @@ def test_a_slim_page_has_its_blocks_and_its_last_sentence() -> None:
     assert "here it is" in slim
     assert "elsewhere" not in slim
     assert "More is there." in slim
+
+
+FOLDED = Table(
+    "tree",
+    "Tree",
+    columns([{"name": name, "total_ns": ns} for name, ns in (("all", 9), ("a", 6), ("b", 3), ("a.x", 2))], {}),
+    parents=(-1, 0, 0, 1),
+)
+
+
+def test_rows_that_are_part_of_others_follow_them() -> None:
+    """The page says how deep they are, for the script that folds them; cut tables keep their first rows."""
+    rows = re.findall(r'data-depth="(\d)"><th scope="row"><bdi>([\w.]+)<', html_writer.write(document(FOLDED)))
+    assert rows == [("0", "all"), ("1", "a"), ("2", "a.x"), ("1", "b")]
+    cut = replace(FOLDED, most={"html": 3})
+    assert list(cut.shown("html")) == [0, 1, 2]
+    assert cut.cut_in("html") == "3 of 4 rows"
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_texts_indent_rows_that_are_part_of_others(form: str) -> None:
+    found = WRITERS[form](document(FOLDED))
+    assert [len(space) for space in re.findall("(\N{NO-BREAK SPACE}*)(?:all|a|b|a&#46;x|a.x)\\b +", found)][-4:] == [
+        0,
+        2,
+        4,
+        2,
+    ]

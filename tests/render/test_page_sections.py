@@ -173,7 +173,7 @@ def test_a_family_without_time_is_left_out() -> None:
     kernels = pd.DataFrame({"name": ["a"], "verdict": ["tensor"], "op": ["gemm"], "total_ns": [0]})
     found = blocks(with_table("tensor_cores", "kernels", kernels), "tensor_cores")
     names = [one.name for one in found if isinstance(one, Table)]
-    assert names == ["tensor_cores-phase", "tensor_cores-kernels"]
+    assert names == ["tensor_cores-phase"]
 
 
 # Counters.

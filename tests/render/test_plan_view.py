@@ -114,7 +114,7 @@ def test_an_action_names_the_line_of_python_with_most_samples() -> None:
     findings = tuple(replace(each, evidence=("most samples: train.py:40, 12 of 20",)) for each in REPORT.findings)
     action = plan_view.plan(replace(PLANNED, findings=findings)).rows[1].action
     assert action is not None
-    assert action.line == "train.py:40, 12 of 20"
+    assert action.line == "Most samples: train.py:40, 12 of 20"
 
 
 def test_each_change_says_how_many_times_as_fast_the_step_gets() -> None:

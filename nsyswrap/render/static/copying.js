@@ -43,6 +43,14 @@
     code.parentElement.before(button);
   }
 
+  // A line of Python is copied by a click on it.
+  function startPlaces() {
+    document.addEventListener("click", ({ target }) => {
+      const place = target instanceof Element ? target.closest("button.place") : null;
+      if (place) copy(place, place.dataset.label ?? place.textContent, "Copied");
+    });
+  }
+
   function startSummary() {
     const button = document.getElementById("copy-summary");
     const summary = document.getElementById("summary");
@@ -54,6 +62,7 @@
   globalThis.nsyswrap = { copy, make, tell };
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll("pre > code").forEach(addButton);
+    startPlaces();
     startSummary();
   });
 })();

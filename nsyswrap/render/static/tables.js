@@ -14,6 +14,25 @@
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
 
+  /** Return the row that each row is part of. */
+  function parentsOf(rows) {
+    const found = new Map();
+    const around = [];
+    rows.forEach((row) => {
+      const depth = Number(row.dataset.depth ?? 0);
+      around.length = depth;
+      if (depth) found.set(row, around[depth - 1]);
+      around.push(row);
+    });
+    return found;
+  }
+
+  /** Return rows so that each is followed by those that are part of it, in their order. */
+  function nested(rows, parents) {
+    const from = (parent) => rows.filter((row) => parents.get(row) === parent).flatMap((row) => [row, ...from(row)]);
+    return from(undefined);
+  }
+
   class Table {
     constructor(table) {
       this.table = table;
@@ -23,7 +42,9 @@
       this.heads = [...table.tHead.rows[0].cells];
       this.words = this.rows.map((row) => [...row.cells].map(textOf).join("\n").toLowerCase());
       this.left = new Set(this.rows);
-      this.folded = this.rows.length > FOLD + 3;
+      this.parents = parentsOf(this.first);
+      this.open = new Set();
+      this.folded = this.parents.size > 0 || this.rows.length > FOLD + 3;
       this.scroll = table.closest(".scroll");
       this.columns = new Map(this.heads.map((head, at) => [head.dataset.name, at]));
       this.sought = [];
@@ -31,7 +52,36 @@
       this.isLimited = false;
       this.handles();
       this.heads.forEach((head, at) => { if (head.dataset.name) this.sortable(head, at); });
+      this.unfold();
       this.show();
+    }
+
+    /** Let a click fold the rows that are part of a row; at first the first ones are open, as far as a table shows rows. */
+    unfold() {
+      const inside = new Map();
+      this.parents.forEach((parent, row) => inside.set(parent, [...(inside.get(parent) ?? []), row]));
+      let count = this.first.length - this.parents.size;
+      [...inside].sort(([one], [other]) => one.dataset.depth - other.dataset.depth).forEach(([row, parts]) => {
+        const button = make("button", "folds");
+        button.setAttribute("aria-label", `Parts of ${textOf(row.cells[0])}`);
+        button.addEventListener("click", () => this.toggle(row));
+        row.cells[0].prepend(button);
+        count += parts.length;
+        if (count <= FOLD && this.around(row).every((one) => this.open.has(one))) this.open.add(row);
+      });
+    }
+
+    toggle(row) {
+      if (!this.folded) this.open = new Set(this.parents.values());
+      this.folded = true;
+      if (!this.open.delete(row)) this.open.add(row);
+      this.show();
+    }
+
+    /** Return the rows that a row is part of. */
+    around(row) {
+      const parent = this.parents.get(row);
+      return parent ? [parent, ...this.around(parent)] : [];
     }
 
     handles() {
@@ -83,6 +133,7 @@
         if (a === "" || b === "") return (a === "") - (b === "");
         return sign * (isNumber ? Number(a) - Number(b) : order(a, b));
       });
+      if (this.parents.size) this.rows = nested(this.rows, this.parents);
       this.body.append(...this.rows);
       this.show();
     }
@@ -114,7 +165,7 @@
 
     keep() {
       const fits = (row, at) => this.sought.every((word) => this.words[at].includes(word)) && (!this.isLimited || this.chosen.has(row));
-      this.left = new Set(this.first.filter(fits));
+      this.left = new Set(this.first.filter(fits).flatMap((row) => [row, ...this.around(row)]));
       this.show();
     }
 
@@ -125,10 +176,14 @@
       // A few chosen rows are shown wherever they are.
       const isNear = (row) => this.chosen.size <= FOLD && this.chosen.has(row);
       this.rows.forEach((row) => { row.hidden = !this.left.has(row); row.classList.remove("over"); });
-      shown.slice(FOLD).forEach((row) => row.classList.toggle("over", fold && !isNear(row)));
+      const isOver = this.parents.size ? (row) => !this.around(row).every((one) => this.open.has(one)) : (_, at) => at >= FOLD;
+      shown.forEach((row, at) => row.classList.toggle("over", fold && isOver(row, at) && !isNear(row)));
+      this.table.querySelectorAll("button.folds").forEach((button) => {
+        button.setAttribute("aria-expanded", String(!fold || this.open.has(button.closest("tr"))));
+      });
       this.table.toggleAttribute("data-folded", fold);
-      this.more.hidden = isCut || this.rows.length <= FOLD + 3;
-      this.more.textContent = fold ? `Show all ${this.rows.length} rows` : `Show the first ${FOLD} rows`;
+      this.more.hidden = isCut || (this.rows.length <= FOLD + 3 && !this.parents.size);
+      this.more.textContent = fold ? `Show all ${this.rows.length} rows` : this.parents.size ? "Fold the rows" : `Show the first ${FOLD} rows`;
       this.more.setAttribute("aria-expanded", String(!fold));
       this.none.hidden = shown.length > 0;
       const chosen = this.chosen.size ? `${this.chosen.size} of ${this.rows.length} rows selected` : "";

@@ -134,7 +134,12 @@ SECTION = SectionSpec(
         "phases": "By phase",
         "not_used": "Matrix work without tensor cores, and the reason",
     },
-    headings={"tensor_ns": "tensor cores", "unknown_ns": "unknown"},
+    headings={
+        "tensor_ns": "tensor cores",
+        "unknown_ns": "unknown",
+        "verdict": "tensor cores",
+        "reason": "why not",
+    },
     facts={
         "kernel_ns": "time in kernels",
         "tensor_ns": "in tensor-core kernels",
