@@ -21,7 +21,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tools" / "xray_programs.py"
-LONGEST_S, RECORDED = 180, 20
+# Enough for the steps before the recording, at most 100, and for the recording.
+LONGEST_S, STEPS, RECORDED = 180, 400, 20
 HEADS = ("program", "operator", "module", "line", "same operator", "FLOPs of a step", "by PyTorch")
 
 
@@ -43,7 +44,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     profile = ("profile", "--output", str(folder / name), "--steps", str(RECORDED), "--stop-after", "--quiet", "--")
     answers = folder / f"{name}.json"
     for words in (
-        ("-m", "nsyswrap", *profile, sys.executable, str(PROGRAMS), name),
+        ("-m", "nsyswrap", *profile, sys.executable, str(PROGRAMS), name, "--steps", str(STEPS)),
         (str(PROGRAMS), name, "--profiler", str(answers)),
     ):
         run = subprocess.run(  # noqa: S603 - words of ours

@@ -28,7 +28,7 @@ WARM_UP, PROFILED = 6, 2
 LossOf = Callable[[Callable[..., Any]], torch.Tensor]
 
 
-class Attention(nn.Module):
+class Attention(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Attention with a causal mask: the fused one, or written by hand."""
 
     def __init__(self, width: int, heads: int, *, by_hand: bool) -> None:
@@ -51,7 +51,7 @@ class Attention(nn.Module):
         return self.output(found.transpose(1, 2).reshape(batch, length, width))
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A layer of a transformer."""
 
     def __init__(self, width: int, heads: int, *, by_hand: bool) -> None:
@@ -67,7 +67,7 @@ class Block(nn.Module):
         return values + self.mlp(self.norms[1](values))
 
 
-class Language(nn.Module):
+class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A small language model; its second layer writes attention by hand, its last one is computed again backward."""
 
     def __init__(self, words: int = 50257, width: int = 512, layers: int = 4, length: int = 256) -> None:
@@ -137,7 +137,7 @@ def recommender() -> tuple[nn.Module, LossOf]:
     top = nn.Sequential(nn.Linear(8 * 64, 512), nn.ReLU(), nn.Linear(512, 1))
     found = torch.randint(0, 20000, (8, 2048, 10), device=DEVICE)
 
-    class Recommender(nn.Module):
+    class Recommender(nn.Module):  # type: ignore[misc]  # torch is not typed here
         def __init__(self) -> None:
             super().__init__()
             self.tables, self.top = tables, top
@@ -152,7 +152,7 @@ def recommender() -> tuple[nn.Module, LossOf]:
 def recurrent() -> tuple[nn.Module, LossOf]:
     """An LSTM and a GRU of cuDNN."""
 
-    class Recurrent(nn.Module):
+    class Recurrent(nn.Module):  # type: ignore[misc]  # torch is not typed here
         def __init__(self) -> None:
             super().__init__()
             self.first, self.second = nn.LSTM(256, 256, 2, batch_first=True), nn.GRU(256, 128, batch_first=True)
@@ -167,7 +167,7 @@ def recurrent() -> tuple[nn.Module, LossOf]:
 def diffusion() -> tuple[nn.Module, LossOf]:
     """A small network that goes down and up again, with attention and group norms."""
 
-    class Net(nn.Module):
+    class Net(nn.Module):  # type: ignore[misc]  # torch is not typed here
         def __init__(self) -> None:
             super().__init__()
             self.down = nn.ModuleList([nn.Conv2d(3, 64, 3, padding=1), nn.Conv2d(64, 128, 3, 2, 1)])

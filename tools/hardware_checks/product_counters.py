@@ -38,7 +38,7 @@ class Work(NamedTuple):
 
     operations: float
     ns: float
-    count: int
+    kernels: int
 
     @property
     def rate(self) -> float:
@@ -96,7 +96,7 @@ def work_in(output: str) -> Work:
         simple = sum(values.get(name, 0.0) * count for name, count in ON_CUDA_CORES.items())
         ns = values[TIME] * IN_NS[units[f"{TIME}.sum"]]
         print(each["Kernel Name"][:80], f"{ns:.0f} ns", f"{max(tensor, simple):.5g} operations")
-        found = Work(found.operations + max(tensor, simple), found.ns + ns, found.count + 1)
+        found = Work(found.operations + max(tensor, simple), found.ns + ns, found.kernels + 1)
     return found
 
 
@@ -124,7 +124,7 @@ def main() -> int:
             print(f"{kind}: {error!r}", flush=True)
             continue
         differ = ours.rate / theirs.rate - 1 if theirs.rate else float("nan")
-        one, counted = (each.operations / max(each.count, 1) for each in (ours, theirs))
+        one, counted = (each.operations / max(each.kernels, 1) for each in (ours, theirs))
         numbers = (f"{ours.rate:.1f}", f"{theirs.rate:.1f}", f"{differ:+.1%}", f"{one:.5g}", f"{counted:.5g}")
         print(f"| {kind} | {' | '.join(numbers)} |", flush=True)
     return 0
