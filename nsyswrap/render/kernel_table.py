@@ -12,7 +12,7 @@ from nsyswrap.render.code_of_kernels import named
 # Tables of the section on tensor cores whose rows are columns here.
 _IN_IT = frozenset({"kernels", "not_used"})
 # What comes first; the other statistics follow.
-_FIRST = ("name", "total_ns", "share", "operator", "module", "verdict", "reason", "peak_share")
+_FIRST = ("name", "total_ns", "share", "operator", "module", "verdict", "precision", "reason", "peak_share")
 
 
 def in_one_table(report: Report, section: Section) -> Section:
@@ -35,7 +35,10 @@ def in_one_table(report: Report, section: Section) -> Section:
     known: dict[str, dict[str, Any]] = {
         "operator": _most(report.section("operators"), "kernels", "operator"),
         "module": _most(report.section("operators"), "kernels", "module"),
-        "verdict": {str(row["name"]): str(row["verdict"]) for row in summary_model.rows(tensor, "kernels")},
+        **{
+            column: {str(row["name"]): str(row[column]) for row in summary_model.rows(tensor, "kernels")}
+            for column in ("verdict", "precision")
+        },
         "reason": _most(tensor, "not_used", "reason"),
         "peak_share": _peak_shares(report.section("operators")),
     }

@@ -33,7 +33,7 @@ class _Row:
         bound: What bounds it.
         total_ns: Its time.
         times: Its time by what of a pass it belongs to.
-        needed_ns, known_ns: The time that it needs at least, and the part of its time of which that is known.
+        known_ns, needed_ns: The part of its time whose peak share is known, and the time that this part needs at least.
         kernels: The kernels of an operator in words, the most time first.
     """
 

@@ -133,7 +133,7 @@ def test_the_filter_leaves_rows_that_hold_all_words_in_all_tables(page: Page) ->
     page.keyboard.press("f")
     page.keyboard.type("TENSOROP bf16")
     assert values(page, "total_ns") == ["476000000"]
-    assert page.locator("#found").inner_text() == "5 rows in 5 tables"
+    assert page.locator("#found").inner_text() == "4 rows in 4 tables"
     assert (
         page.locator(".handles:has(+ .scroll table[data-name=kernels-summary])").inner_text().startswith("1 of 64 rows")
     )
@@ -179,7 +179,7 @@ def test_a_table_copies_as_csv_with_the_columns_and_values_of_the_report(page: P
     page.get_by_text("Copied 64 rows").first.wait_for()
     found = list(csv.DictReader(io.StringIO(page.evaluate("navigator.clipboard.readText()"), newline="")))
     expected = rows_of("kernels", "summary")
-    assert list(found[0]) == list(expected[0])
+    assert set(found[0]) == set(expected[0]) | {"operator", "module", "verdict", "precision", "peak_share"}
     assert [row["name"] for row in found] == [row["name"] for row in expected]
     for column in ("count", "total_ns", "share"):
         assert [float(row[column]) for row in found] == [row[column] for row in expected]
@@ -191,7 +191,7 @@ def test_what_is_copied_is_what_the_filter_leaves(page: Page) -> None:
     page.get_by_role("button", name="Copy CSV of Kernels", exact=True).click()
     page.get_by_text("Copied 1 row").first.wait_for()
     text = page.evaluate("navigator.clipboard.readText()")
-    assert text.splitlines()[1].startswith("triton_poi_fused_add_0,400,199000000")
+    assert text.splitlines()[1].startswith("triton_poi_fused_add_0,199000000,")
 
 
 def test_a_copied_text_that_a_spreadsheet_would_run_is_disarmed(browser: Browser, tmp_path: Path) -> None:

@@ -316,7 +316,8 @@ def test_the_slim_page_has_the_first_part_and_says_what_it_leaves_out() -> None:
     page = page_of("slim")
     for words in ("The training loop waits for its data loader", "if the data loader kept up", "38.6 %", "Try this"):
         assert words in page.text
-    sections = len(page_of("full").all("section")) - len(page.all("section")) - len(("gaps", "provenance", "glossary"))
+    others = ("peak", "gaps", "provenance", "glossary")
+    sections = len(page_of("full").all("section")) - len(page.all("section")) - len(others)
     left_out = f"The whole report has the timeline, the longest gaps and {sections} more sections"
     assert f"{left_out}: nsyswrap report capture.sqlite" in page.text
     causes = [one for one in page.all("ul") if "by root cause" in one.get("aria-label", "")]

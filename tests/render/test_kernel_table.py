@@ -22,7 +22,9 @@ TENSOR = Section(
     "",
     WINDOW,
     tables={
-        "kernels": pd.DataFrame([("a", "simt_eligible"), ("b", "tensor")], columns=["name", "verdict"]),
+        "kernels": pd.DataFrame(
+            [("a", "simt_eligible", "fp32"), ("b", "tensor", "")], columns=["name", "verdict", "precision"]
+        ),
         "not_used": pd.DataFrame([("a", "tf32_off", 9)], columns=["name", "reason", "total_ns"]),
     },
 )
@@ -53,7 +55,7 @@ def test_a_kernel_has_operator_and_module_with_most_of_its_time_beside_it() -> N
 
 def test_a_kernel_has_its_use_of_tensor_cores_and_why_not_beside_it() -> None:
     found = in_one_table(report(tensor=(TENSOR,)), KERNELS).tables["summary"]
-    assert list(found.columns) == ["name", "total_ns", "verdict", "reason", "count"]
+    assert list(found.columns) == ["name", "total_ns", "verdict", "precision", "reason", "count"]
     assert found[["verdict", "reason"]].to_numpy().tolist() == [["simt_eligible", "tf32_off"], ["tensor", ""], ["", ""]]
 
 

@@ -63,7 +63,7 @@
       let count = this.first.length - this.parents.size;
       [...inside].sort(([one], [other]) => one.dataset.depth - other.dataset.depth).forEach(([row, parts]) => {
         const button = make("button", "folds");
-        button.setAttribute("aria-label", `Parts of ${textOf(row.cells[0])}`);
+        button.setAttribute("aria-label", `Parts of ${row.cells[0].querySelector("bdi").textContent}`);
         button.addEventListener("click", () => this.toggle(row));
         row.cells[0].prepend(button);
         count += parts.length;
