@@ -30,7 +30,7 @@ from nsyswrap.render.document import (
 )
 from nsyswrap.render.escape import as_json, unbroken, visible
 
-STYLES = ("page.css", "tables.css", "document.css")
+STYLES = ("page.css", "tables.css", "folds.css", "document.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")
 SLIM_STYLES = ("page.css",)
 SLIM_SCRIPTS = ("copying.js", "page.js")
