@@ -36,7 +36,7 @@ help: ## list the targets
 profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile some steps of the MNIST example and write its report
 	$(PY) -m nsyswrap profile --stop-after $(WORKLOAD) $(ARGS)
 
-test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch $(VENV)/.trainers nsys-if-possible browser ## set up and run all tests but the thorough ones
+test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run all tests but the thorough ones
 	$(PY) -m pytest $(WORKERS) $(or $(TESTS),-m "not thorough")
 
 quick: MORE := 0
