@@ -9,8 +9,8 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
+from nsyswrap.capture.kept_measurement import DRIVER
 from nsyswrap.capture.process import output_of
 
 # Large enough that starting a copy does not count, small enough to be quick: 64 MiB take about a millisecond.
@@ -18,7 +18,6 @@ COPY_BYTES = 64 << 20
 REPEATS = 7
 TIMEOUT_S = 30
 LIBRARY = "libcuda.so.1"
-DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def copy_rates() -> dict[str, dict[str, float]]:

@@ -13,14 +13,7 @@ from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.sections.spec import SectionSpec
 
-ROWS = (
-    "compute_ns",
-    "communication_wait_ns",
-    "communication_transfer_ns",
-    "copy_exposed_ns",
-    "memset_exposed_ns",
-    "idle_ns",
-)
+ROWS = tuple(PARTS.split())
 
 # Number of equal intervals of the curve over time. Source: nsys's own report of utilization over time.
 INTERVALS = 30

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nsyswrap.capture import product_rates_probe as probe
-from nsyswrap.capture.copy_rates import DRIVER
+from nsyswrap.capture.kept_measurement import DRIVER
 from nsyswrap.capture.product_rates_probe import Calls, measure
 
 MS = 1e-3
