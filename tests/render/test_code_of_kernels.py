@@ -8,7 +8,7 @@ import pytest
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Report, Section
-from nsyswrap.render import page_findings, render
+from nsyswrap.render import render, report_cards
 from nsyswrap.render.code_of_kernels import CodePlace, place_of, place_of_all
 
 COLUMNS = ["operator", "name", "module", "line", "total_ns", "peak_share"]
@@ -58,5 +58,5 @@ def test_each_form_says_the_line(form: str) -> None:
 
 
 def test_a_finding_of_the_page_has_it() -> None:
-    (view,) = page_findings.findings(report("3 ms in 2 launches of adam"))
-    assert view.place == "Launched most: train.py:3, 100.0 % of the kernel time"
+    (card,) = report_cards.cards(report("3 ms in 2 launches of adam"))
+    assert card.place == "Launched most: train.py:3, 100.0 % of the kernel time"
