@@ -35,7 +35,7 @@ def link_rates(
         ``conditions``, ``gpu``, ``gpus`` and ``rates``: of each kind of collective a list of sizes in bytes, each with
         the time in ns. Without rates ``failure`` says why, which is not kept. Empty without several GPUs.
     """
-    if ranks < 2:  # noqa: PLR2004 - one rank communicates with nobody
+    if ranks < 2:  # noqa: PLR2004 - a single rank has no links
         return {}
     conditions = {**conditions_of(python, SCHEMA), "ranks": ranks}
 
