@@ -5,11 +5,13 @@ With ``none`` each step sums the gradients of four microbatches, and ranks commu
 ``each_microbatch`` they communicate in each, with ``one_bucket`` all gradients are one bucket. With ``deep`` many small
 blocks are trained, without microbatches. Faults of it: with ``unused_parameters`` DistributedDataParallel looks for
 unused parameters, with ``small_buckets`` each parameter is a bucket, with ``buffers`` each forward pass broadcasts the
-buffers, and ``one_process`` is ``nn.DataParallel``, started with one process. It has no ranges of its own. On a machine
-without GPUs it trains a small network with gloo.
+buffers, and ``one_process`` is ``nn.DataParallel``, started with one process. ``several`` has four of them at once,
+with two microbatches of the small blocks; before that, it prints how long a step takes without each of the four. It has
+no ranges of its own. On a machine without GPUs it trains a small network with gloo.
 """
 
 import contextlib
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import torch
@@ -30,8 +32,9 @@ class Shape(NamedTuple):
 
 WIDE, DEEP, SMALL = Shape(2048, 24, 2048, 4), Shape(256, 96, 4096, 1), Shape(16, 3, 8, 4)
 OF_WIDE, OF_DEEP = ("none", "each_microbatch", "one_bucket"), ("deep", "unused_parameters", "small_buckets", "buffers")
-ONE_PROCESS = "one_process"
-FAULTS, STEPS = (*OF_WIDE, *OF_DEEP, ONE_PROCESS), 24
+ONE_PROCESS, SEVERAL = "one_process", "several"
+AT_ONCE = frozenset({"each_microbatch", "unused_parameters", "small_buckets", "buffers"})
+FAULTS, STEPS, STEPS_WITHOUT = (*OF_WIDE, *OF_DEEP, ONE_PROCESS, SEVERAL), 24, 15
 # In MiB: larger than all gradients, and smaller than any.
 WHOLE_MB, LEAST_MB = 10_000, 0.01
 
@@ -51,35 +54,46 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
         return found
 
 
-def parallel(plain: nn.Module, place: Place, fault: str) -> nn.Module:
-    """Return the network on all GPUs, as the fault has it."""
-    if fault == ONE_PROCESS:
+def parallel(plain: nn.Module, place: Place, faults: Collection[str]) -> nn.Module:
+    """Return the network on all GPUs, as the faults have it."""
+    if ONE_PROCESS in faults:
         return DataParallel(plain) if place.on_gpu else plain
-    bucket = WHOLE_MB if fault == "one_bucket" else LEAST_MB if fault == "small_buckets" else None
+    bucket = WHOLE_MB if "one_bucket" in faults else LEAST_MB if "small_buckets" in faults else None
     return DistributedDataParallel(
         plain,
         device_ids=[place.device] if place.on_gpu else None,
-        broadcast_buffers=fault == "buffers",
-        find_unused_parameters=fault == "unused_parameters",
+        broadcast_buffers="buffers" in faults,
+        find_unused_parameters="unused_parameters" in faults,
         bucket_cap_mb=bucket,
     )
 
 
 def train(place: Place, fault: str, steps: int) -> None:
     """Train as one rank."""
-    shape = (WIDE if fault in OF_WIDE else DEEP) if place.on_gpu else SMALL
+    if fault != SEVERAL:
+        shape = WIDE if fault in OF_WIDE else DEEP
+        train_with(place, {fault}, shape if place.on_gpu else SMALL, timed_steps(place, steps))
+        return
+    shape = DEEP._replace(microbatches=2) if place.on_gpu else SMALL
+    for each in ("", *sorted(AT_ONCE)):
+        train_with(place, AT_ONCE - {each}, shape, timed_steps(place, STEPS_WITHOUT, f" without {each or 'a change'}"))
+    train_with(place, AT_ONCE, shape, timed_steps(place, steps))
+
+
+def train_with(place: Place, faults: Collection[str], shape: Shape, steps: Iterable[int]) -> None:
+    """Train as one rank with some faults."""
     with place.device:
         plain = nn.Sequential(*(Block(shape.width) for _ in range(shape.blocks)))
-    model = parallel(plain, place, fault)
+    model = parallel(plain, place, faults)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, foreach=True)
-    gpus = torch.cuda.device_count() if place.on_gpu and fault == ONE_PROCESS else 1
+    gpus = torch.cuda.device_count() if place.on_gpu and ONE_PROCESS in faults else 1
     inputs = torch.randn(shape.rows * gpus, shape.width, device=place.device)
-    for _ in timed_steps(place, steps):
+    for _ in steps:
         for number in range(shape.microbatches):
             is_last = number == shape.microbatches - 1
-            alone = isinstance(model, DistributedDataParallel) and not is_last and fault != "each_microbatch"
+            alone = isinstance(model, DistributedDataParallel) and not is_last and "each_microbatch" not in faults
             with model.no_sync() if alone else contextlib.nullcontext():
-                with torch.autocast(place.device.type, torch.bfloat16, enabled=fault in OF_WIDE):
+                with torch.autocast(place.device.type, torch.bfloat16, enabled=shape == WIDE):
                     found = model(inputs)
                 functional.mse_loss(found.float(), inputs).backward()
         optimizer.step()
