@@ -9,7 +9,7 @@ SHAPE = "a language model in the library's loop; how it computes attention is on
 LIBRARY = "transformers"
 EXPECTS = {"": ("compute/attention_by_parts",), "--fixed": ()}
 
-WIDTH, LAYERS, ROWS, LENGTH = 1024, 4, 8, 2048
+WIDTH, LAYERS, ROWS, LENGTH = 1024, 4, 4, 2048
 
 
 def main(arguments: list[str] | None = None) -> None:
