@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap.base import units
 from nsyswrap.model import Finding, PlannedChange, Report
-from nsyswrap.render import code_of_kernels, summary_model
+from nsyswrap.render import summary_model
 from nsyswrap.render.document import Effect, Entry, Evidence, Span
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.step_scale import NO_ESTIMATE, UNKNOWN, StepScale, step_scale
@@ -50,8 +50,7 @@ def written(card: Entry) -> Entry:
         of_range = f" ({effect.range})" if effect.range else ""
         numbers = [f"{effect.after} {effect.label}: {effect.saving}{of_range}, {effect.how}"]
     lines = (*(", ".join(numbers),), card.measured, *(f"{where}: {times}" for where, times in card.also), card.place)
-    evidence = tuple(each for each in card.evidence if each.text not in card.place)[:_MOST_EVIDENCE]
-    return card._replace(lines=tuple(filter(None, lines)), evidence=evidence)
+    return card._replace(lines=tuple(filter(None, lines)), evidence=card.evidence[:_MOST_EVIDENCE])
 
 
 def anchor(rule: str) -> str:
@@ -79,8 +78,7 @@ def share(report: Report) -> str:
 def line_command(report: Report) -> str:
     """Return the command that records lines of Python; empty where they were recorded, or there are none."""
     section = report.section("python_lines")
-    is_sampled = section is not None and bool(section.tables)
-    known = is_sampled or any(code_of_kernels.place_of(report, each) for each in report.findings)
+    known = (section is not None and bool(section.tables)) or any(each.lines for each in report.findings)
     return "" if known or not report.program_kind.may_be_python else _sampling(report)
 
 
@@ -115,7 +113,7 @@ def _card(
     scale: StepScale | None,
     change: tuple[int, PlannedChange] | None,
 ) -> Entry:
-    first, place = group[0], code_of_kernels.place_of(report, group[0])
+    first = group[0]
     where = summary_model.place(first) if len(report.gpus) > 1 else ""
     return Entry(
         first.severity.value,
@@ -130,7 +128,7 @@ def _card(
         cost=tuple(_cost(report, scale, first)),
         also=_also(report, scale, group),
         measured="" if scale is None or change is None else _measured(scale, first),
-        place=elide(f"Most samples: {first.line}" if first.line else place.words if place else "", _LINE_WIDTH),
+        place=elide(summary_model.code_line(first), _LINE_WIDTH),
         code=code_changes(first.rule, first.advice, report.program_kind),
         source=_source(report, first),
     )
@@ -198,6 +196,8 @@ def _also(report: Report, scale: StepScale | None, group: tuple[Finding, ...]) -
 def _evidence(report: Report, finding: Finding, *, alone: bool) -> Iterator[Evidence]:
     spans = _spans(report, finding)
     for line in finding.evidence:
+        if line in finding.lines[:1] and alone:  # beside the advice
+            continue
         shown = line if alone else f"{summary_model.place(finding)}: {line}"
         yield Evidence(visible(shown), next((one for point, one in spans.items() if f" at {point}:" in line), None))
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
-    code_of_kernels,
     key_numbers,
     page_ledger,
     page_peak,
@@ -106,16 +105,19 @@ def document(report: Report) -> Document:
 
 
 def _lead(report: Report) -> Iterator[Block]:
-    """Yield the answer as bars, and module and line of the kernels that it is about where these are known."""
+    """Yield the answer as bars, what to do first, and line and module of that where they are known."""
     hero = report_hero.hero(report)
     if hero is not None:
         yield hero
     finding = next((each for each in report.findings if each.rule == report.verdict_rule), None)
     if finding is not None:
         yield Lines((f"Do first: {finding.advice}",), "headline", PAGES, links=(report_cards.verdict_anchor(report),))
-    place = code_of_kernels.place_of_all(report) if finding is None else code_of_kernels.place_of(report, finding)
-    lines = (f"Most samples: {finding.line}.",) if finding is not None and finding.line else ()
-    yield Lines(lines or (() if place is None else (f"{place.words}.",)), "fine", PAGES)
+        place = summary_model.code_line(finding)
+    else:
+        operators = report.section("operators")
+        line = None if operators is None else operators.fact("costliest_line")
+        place = "" if line is None or not line.value else f"Launched at: {line.value}"
+    yield Lines((f"{place}.",) if place else (), "fine")
 
 
 def _title(report: Report) -> str:

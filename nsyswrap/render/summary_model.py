@@ -248,6 +248,11 @@ def place(finding: Finding) -> str:
     return "whole capture" if finding.device_id is None else f"GPU {finding.device_id}"
 
 
+def code_line(finding: Finding) -> str:
+    """Return where a finding is in the program, such as "Launched at: train.py:40"; empty where it is not known."""
+    return finding.lines[0][0].upper() + finding.lines[0][1:] if finding.lines else ""
+
+
 def finding_share(finding: Finding) -> str:
     """Return the time lost as a share of the window; empty where it exceeds it, as a sum over GPUs can."""
     if not 0 < finding.lost_ns <= finding.window.length_ns:
