@@ -351,7 +351,7 @@ class StepTimes:
 NO_STEP = StepTimes()
 
 
-PlanSource = Literal["simulated", "measured"]
+PlanSource = Literal["simulated", "benchmarked", "measured"]
 
 
 class PlannedChange(NamedTuple):

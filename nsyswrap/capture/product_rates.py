@@ -23,7 +23,7 @@ SCHEMA = "nsyswrap.product-rates/1"
 RATES = "rates"
 TIMEOUT_S = 60
 # Variables that would change what is measured: they slow down launches, or turn TF32 off.
-_LEFT_OUT = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
+LEFT_OUT = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
 
 
 def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept_only: bool = False) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def measure(python: Sequence[str]) -> dict[str, Any]:
         OSError: It could not be started, took too long, or says why it measured nothing.
         ValueError: What it printed cannot be read.
     """
-    environ = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
+    environ = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     text = Path(product_rates_probe.__file__).read_text(encoding="utf-8")
     output = output_of([*python, "-c", text], timeout_s=TIMEOUT_S, env=environ)
     if output.code:
