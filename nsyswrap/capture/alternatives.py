@@ -13,8 +13,7 @@ from typing import Any
 
 from nsyswrap.capture import alternatives_probe, product_rates_probe
 from nsyswrap.capture.nvml import readers
-from nsyswrap.capture.process import output_of
-from nsyswrap.capture.product_rates import LEFT_OUT
+from nsyswrap.capture.product_rates import LEFT_OUT, output_of_program
 
 SCHEMA = "nsyswrap.alternatives/1"
 FAILURE = "failure"
@@ -52,7 +51,7 @@ def _measured(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> 
     """Run the program that measures; return the GPU, and what was measured of each alternative.
 
     Raises:
-        OSError: It could not be started, took too long, or says why it measured nothing.
+        OSError: As ``output_of_program``.
         ValueError: What it printed cannot be read.
     """
     environ = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
@@ -62,11 +61,8 @@ def _measured(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> 
         # Compilers leave nothing behind, no process either.
         environ |= {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": folder, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         command = [*python, "-c", program_text(), str(wanted), str(SPEND_S)]
-        output = output_of(command, timeout_s=TIMEOUT_S, env=environ)
-    if output.code:
-        lines = output.stderr.strip().splitlines()
-        raise OSError(lines[-1] if lines else f"exit code {output.code}")
-    found = [json.loads(line) for line in output.stdout.splitlines()]
+        printed = output_of_program(command, environ, TIMEOUT_S)
+    found = [json.loads(line) for line in printed.splitlines()]
     if not found:
         raise ValueError("the time was over before anything was measured")
     return found

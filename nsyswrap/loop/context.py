@@ -21,6 +21,7 @@ from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.events.xray_record import XrayRecord
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.hardware.link_rates import NO_LINK_RATES, LinkRates
 from nsyswrap.hardware.product_rates import NO_PRODUCT_RATES, MeasuredRates
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
@@ -57,6 +58,7 @@ class Settings:
         xray: What PyTorch said of the X-ray step of each process.
         product_rates: What products of matrices reach on the GPU of that machine.
         alternatives: What was measured of alternatives of its operators.
+        link_rates: How long collectives take between the GPUs of that machine.
     """
 
     step_pattern: str = ""
@@ -72,6 +74,7 @@ class Settings:
     xray: XrayRecord = ()
     product_rates: MeasuredRates = NO_PRODUCT_RATES
     alternatives: MeasuredAlternatives = NO_ALTERNATIVES
+    link_rates: LinkRates = NO_LINK_RATES
 
 
 NO_SETTINGS = Settings()
