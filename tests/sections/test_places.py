@@ -28,3 +28,9 @@ def test_a_finding_on_kernels_names_module_and_line(  # noqa: PLR0913, PLR0917 -
     found = findings([*[product] * times, other], tmp_path, of)
     assert any(line.endswith("in layer.linear (model.py:9)") for line in found[rule].evidence)
     assert not any("model.py:10" in line for line in found[rule].evidence)
+
+
+def test_three_of_five_places_are_named(tmp_path: Path) -> None:
+    products = [Made("mm", [SINGLE, SINGLE], [SINGLE], 500, "ampere_sgemm_128x64_nn", f"layer.{at}") for at in range(5)]
+    evidence = findings(products, tmp_path, tensor_cores)["tensor_cores/not_used"].evidence
+    assert sum(" in layer." in line for line in evidence) == 3
