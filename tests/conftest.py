@@ -60,7 +60,7 @@ SLOW = frozenset({
     *("trace/test_private_texts.py", "what_if/test_on_captures.py", "compare/test_estimates.py"),
     *("render/test_contract.py", "rules/test_code_changes.py", "render/test_html.py", "render/test_json_reader.py"),
     *("cli/test_compare.py", "cli/test_analyze.py", "cli/test_recording.py", "cli/test_analyze_many.py"),
-    *("tools/test_soak.py", "tools/test_release.py", "capture/test_host_monitor.py"),
+    *("tools/test_release.py", "capture/test_host_monitor.py"),
     *("cli/test_sweep.py", "cli/test_history.py", "cli/test_gate.py"),
     *("cli/test_gate_series.py", "cli/test_capture_reader.py", "capture/test_cost_probe_torch.py"),
     *("attribution/test_causes_threads.py", "gate/test_decision.py"),
