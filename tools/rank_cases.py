@@ -8,13 +8,17 @@ SOCKETS = (("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1"), ("NCCL_IB_DISAB
 ONE_CHANNEL = (("NCCL_P2P_DISABLE", "1"), ("NCCL_MAX_NCHANNELS", "1"))
 
 
+# The last rank of a job of any number of ranks.
+LAST = -1
+
+
 class Case(NamedTuple):
     """One run.
 
     Attributes:
         fault: The value of --fault.
         planted: The fault in words.
-        rank: The rank that has it; None for none.
+        rank: The rank that has it, ``LAST`` for the last one of the job; None for none.
         rule: What keeps that rank: the rule that has most of the waits for it. Without a rank, the rules of the first
             finding; none where any finding will do that names no rank.
         fixed: The runs without the fault, which this one is compared with.
@@ -48,17 +52,24 @@ CASES = {
     "balanced": Case("none", "nothing", committed=9),
     "balanced_again": Case("none", "nothing"),
     "balanced_later": Case("none", "nothing"),
-    "loader": Case("loader", "the loader of rank 1 is slow", 1, ("idle/data_wait",), FIXED, committed=9),
-    "loading_in_process": Case("loading_in_process", "rank 1 prepares its data itself", 1, ("idle/data_work",), FIXED),
+    "loader": Case("loader", "the loader of the last rank is slow", LAST, ("idle/data_wait",), FIXED, committed=9),
+    "loading_in_process": Case(
+        "loading_in_process", "the last rank prepares its data itself", LAST, ("idle/data_work",), FIXED
+    ),
     "uneven_input": Case(
-        "uneven_input", "rank 1 has sequences of twice the length", 1, ("ranks/uneven_input",), FIXED, committed=9
+        "uneven_input",
+        "the last rank has sequences of twice the length",
+        LAST,
+        ("ranks/uneven_input",),
+        FIXED,
+        committed=9,
     ),
     "host_in_backward": Case(
-        "host_in_backward", "rank 1 works on the host inside backward", 1, HOST, FIXED, committed=9
+        "host_in_backward", "the last rank works on the host inside backward", LAST, HOST, FIXED, committed=9
     ),
-    "host_in_forward": Case("host_in_forward", "rank 1 works on the host inside forward", 1, HOST, FIXED),
+    "host_in_forward": Case("host_in_forward", "the last rank works on the host inside forward", LAST, HOST, FIXED),
     "slower_gpu": Case(
-        *("none", "another program uses the GPU of rank 1", 1, ("ranks/slower_gpu",), FIXED),
+        *("none", "another program uses the GPU of the last rank", LAST, ("ranks/slower_gpu",), FIXED),
         beside=True,
         committed=9,
     ),
@@ -77,11 +88,16 @@ CASES = {
         committed=5,
     ),
     "sharded_late": Case(
-        "host_in_forward", "rank 1 works on the host inside forward", 1, HOST, ("sharded",), program=SHARDED
+        "host_in_forward", "the last rank works on the host inside forward", LAST, HOST, ("sharded",), program=SHARDED
     ),
     "tensor_parallel": Case("none", "nothing", program=TENSOR, committed=9),
     "tensor_parallel_late": Case(
-        "host_in_forward", "rank 1 works on the host inside forward", 1, HOST, ("tensor_parallel",), program=TENSOR
+        "host_in_forward",
+        "the last rank works on the host inside forward",
+        LAST,
+        HOST,
+        ("tensor_parallel",),
+        program=TENSOR,
     ),
     "pipeline": Case("none", "nothing", program=PIPELINE),
     "pipeline_bubbles": Case(
@@ -90,10 +106,10 @@ CASES = {
         committed=8,
     ),
     "pipeline_uneven": Case(
-        *("uneven_stages", "the last stage has three times the blocks", None, ("ranks/pipeline",), ("pipeline",)),
+        *("uneven_stages", "the last stage has more blocks than the others", None, ("ranks/pipeline",), ("pipeline",)),
         program=PIPELINE,
         committed=5,
-        may_be_named=1,
+        may_be_named=LAST,
     ),
 }
 """The runs by name."""
