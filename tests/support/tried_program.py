@@ -30,7 +30,7 @@ def main(steps: int, modes: set[str]) -> None:
     model = nn.Sequential(*layers)
     optimizer = (Strict if "strict" in modes else torch.optim.AdamW)(model.parameters(), lr=1e-3)
     loader = DataLoader(TensorDataset(torch.randn(400, 4), torch.randn(400, 4)), batch_size=4)
-    kept = [[] for _ in range(50_000)] if "garbage" in modes else []
+    kept: list[list[object]] = [[] for _ in range(50_000)] if "garbage" in modes else []
     digest, done = hashlib.sha256(), 0
     while done < steps:
         for inputs, wanted in loader:

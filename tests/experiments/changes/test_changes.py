@@ -99,8 +99,13 @@ def test_the_number_of_threads_is_set_again(program: TriedProgram) -> None:
 
 def test_a_model_calls_compiled_code_until_it_is_undone(program: TriedProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code of a mode is compiled once, whatever the number of turns."""
-    made = []
-    monkeypatch.setattr(torch, "compile", lambda call, mode: made.append(mode) or call)
+    made = list[str]()
+
+    def compiled(call: object, mode: str) -> object:
+        made.append(mode)
+        return call
+
+    monkeypatch.setattr(torch, "compile", compiled)
     model = program.models[0]
     for _ in range(2):
         undo = switched(program, "compile", "default")
