@@ -66,6 +66,7 @@ SLOW = frozenset({
     *("attribution/test_causes_threads.py", "gate/test_decision.py"),
     *("capture/test_process.py", "capture/test_cell_process.py", "capture/test_blocked_calls.py"),
     *("capture/test_probe_turns.py", "tools/test_run_sweeps.py"),
+    "experiments/test_search.py",
     *("many/test_dask_cluster.py", "tools/test_overhead.py", "law/test_law.py", "test_missing_tables.py"),
 })  # fmt: skip
 # No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
