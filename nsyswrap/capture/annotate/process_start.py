@@ -33,6 +33,8 @@ STEP_TEXT_VARIABLE = "NSYSWRAP_STEP_TEXT"
 STEPS_VARIABLE = "NSYSWRAP_STEPS"
 # "1" for an X-ray step after the recorded ones.
 XRAY_VARIABLE = "NSYSWRAP_XRAY"
+# A file with a function ``start`` that observes this process, in a run that is neither profiled nor timed.
+OBSERVER_VARIABLE = "NSYSWRAP_OBSERVER"
 
 
 def start(folder: str) -> None:
@@ -46,6 +48,9 @@ def start(folder: str) -> None:
         batches = int(os.environ.get(CACHED_BATCHES_VARIABLE, "0"))
         if batches:
             _after_import("torch", lambda torch: _cache_batches(torch, batches))
+        observer = os.environ.get(OBSERVER_VARIABLE)
+        if observer:
+            _observe(observer)
         if os.environ.get(MARKS_VARIABLE) != "0":
             _mark(clock)
     except Exception as error:  # noqa: BLE001 - the program runs without marks
@@ -92,6 +97,16 @@ def _cache_batches(torch: "ModuleType", batches: int) -> None:
     from .batch_cache import cache_batches
 
     cache_batches(torch, batches)
+
+
+def _observe(path: str) -> None:
+    """Start the observer in a file."""
+    import importlib
+
+    folder, file = os.path.split(path)
+    package = sys.modules[__name__.rpartition(".")[0]]
+    package.__path__.append(folder)
+    importlib.import_module(f"{package.__name__}.{os.path.splitext(file)[0]}").start(_after_import)  # noqa: PTH122
 
 
 def _after_import(name: str, then: "Callable[[ModuleType], object]") -> None:
