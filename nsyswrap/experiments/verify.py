@@ -15,14 +15,14 @@ from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import runs_interval
 from nsyswrap.compare.comparison import Outcome
-from nsyswrap.experiments.verify_checks import RoundingGrowth, WorkCheck, WorkOutcome, checks
+from nsyswrap.experiments.verify_checks import RoundingGrowth, WorkCheck, WorkOutcome, checks, growth_of
 from nsyswrap.experiments.verify_runs import (
     KeptWork,
     ProgramTime,
     VerifiedProgram,
     WorkRun,
     recorded,
-    rounding_of,
+    roundoff_of,
     timed,
 )
 
@@ -40,7 +40,7 @@ class VerifyOptions:
         find: Smallest change of time that must not pass unseen, as a share.
         most_turns: Largest number of timed runs of each program; 0 compares the work alone.
         timeout_s: Seconds after which a run is ended.
-        keeps: Whether the runs are kept: then those with a rounding error are made, too.
+        keeps: Whether the runs are kept: then those with rounding errors are made, too.
     """
 
     find: float = 0.05
@@ -175,29 +175,21 @@ class _Runs:
     def kept(self, side: int) -> KeptWork:
         """Return the runs of one program."""
         growth = self._grown(side) if self._options.keeps else None
-        grown, rounding = (growth.run, growth.rounding) if growth is not None else (None, 0.0)
-        return KeptWork(self._sides[side].name, self._work[side], grown, rounding, tuple(self._times[side]))
+        grown, roundoff = (growth.run, growth.roundoff) if growth is not None else (None, 0.0)
+        return KeptWork(self._sides[side].name, self._work[side], grown, roundoff, tuple(self._times[side]))
 
     def checks(self) -> tuple[WorkCheck, ...]:
-        """Return the checks of the work; values get more runs where they are not equal."""
+        """Return the checks of the work."""
         self._work = [self._recorded(number) for number in (0, 1)]
-        found = checks(self._work[0], self._work[1])
-        if not _differ_in_values_alone(found):
-            return found
-        growth = self._grown(0)
-        if growth is None:
-            return _uncertain(
-                found, "Values differ, and no run shows how far rounding changes them. Give a program as BASE."
-            )
-        found = checks(self._work[0], self._work[1], growth)
+        return compared(self._work[0], self._work[1], lambda: self._grown(0), self._again)
+
+    def _again(self) -> WorkRun | None:
+        """Return another run of NEW; None where it is kept."""
         new = self._sides[1]
-        if isinstance(new, KeptWork) or _worst(found) is not WorkOutcome.OTHER or not _differ_in_values_alone(found):
-            return found
+        if isinstance(new, KeptWork):
+            return None
         self._progress("recording NEW again, to see whether it repeats itself")
-        again = recorded(new, self._options.timeout_s)
-        if not any(each.outcome is WorkOutcome.OTHER for each in checks(self._work[1], again, growth) if each.is_value):
-            return found
-        return _uncertain(found, "NEW does not repeat itself: two of its own runs differ, too. Set its seeds.")
+        return recorded(new, self._options.timeout_s)
 
     def _recorded(self, number: int) -> WorkRun:
         side, name = self._sides[number], NAMES[number]
@@ -211,11 +203,11 @@ class _Runs:
         if number not in self._growth:
             side, name = self._sides[number], NAMES[number]
             if isinstance(side, KeptWork):
-                self._growth[number] = None if side.grown is None else RoundingGrowth(side.rounding, side.grown)
+                self._growth[number] = None if side.grown is None else RoundingGrowth(side.roundoff, side.grown)
             else:
-                self._progress(f"recording {name} with a rounding error, to see how far it grows")
-                rounding = max(map(rounding_of, self._work))
-                self._growth[number] = RoundingGrowth(rounding, recorded(side, self._options.timeout_s, rounding))
+                self._progress(f"recording {name} with rounding errors, to see how far they grow")
+                roundoff = max(map(roundoff_of, self._work))
+                self._growth[number] = growth_of(roundoff, recorded(side, self._options.timeout_s, roundoff))
         return self._growth[number]
 
     def timing(self) -> Timing | None:
@@ -235,6 +227,39 @@ class _Runs:
             if found.outcome is not Outcome.CANNOT_TELL or all(isinstance(each, KeptWork) for each in self._sides):
                 break
         return found
+
+
+def compared(
+    base: WorkRun,
+    new: WorkRun,
+    grown: Callable[[], RoundingGrowth | None],
+    again: Callable[[], WorkRun | None],
+) -> tuple[WorkCheck, ...]:
+    """Return the checks of the work of two programs; values that are not equal need more runs.
+
+    Args:
+        base: The run of BASE.
+        new: The run of NEW.
+        grown: Returns how far rounding changes the values of BASE; None where that is not known.
+        again: Returns another run of NEW; None where there is none.
+    """
+    found = checks(base, new)
+    if not _differ_in_values_alone(found):
+        return found
+    growth = grown()
+    if growth is None:
+        words = "Values differ, and no run shows how far rounding changes them. Give a program as BASE."
+        return _uncertain(found, words)
+    found = checks(base, new, growth)
+    if _worst(found) is not WorkOutcome.OTHER:
+        return found
+    repeated = again()
+    if (
+        repeated is None
+        or _worst([each for each in checks(new, repeated, growth) if each.is_value]) is WorkOutcome.SAME
+    ):
+        return found
+    return _uncertain(found, "NEW does not repeat itself: two of its own runs differ, too. Set its seeds.")
 
 
 def _uncertain(found: Sequence[WorkCheck], words: str) -> tuple[WorkCheck, ...]:

@@ -1,12 +1,13 @@
 """What must agree for two runs to have done the same work, each as one check with one sentence.
 
 Counts, types and settings must be equal. Values may differ by rounding. How much rounding may change them is measured:
-BASE runs once more with a rounding error in each parameter at the start, as ``verify_runs.rounding_of`` has it, and the
-values of this run show how far such errors grow, step by step.
+BASE runs once more with a random rounding error in each sum, as ``WorkRecord`` has it, and the values of this run show
+how far such errors grow, step by step.
 
 Less work than BASE does is other work. More is not: it only takes longer, and a note says so.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.experiments.verify_runs import WorkRun
-from nsyswrap.experiments.work_record_steps import ProcessWork, WorkStep, process_work
+from nsyswrap.experiments.work_record_steps import ProcessWork, Values, WorkStep, process_work
 
 # A random error may hide by chance in one value: three of four are larger than a quarter of their standard deviation.
 _MARGIN = 4.0
@@ -61,12 +62,18 @@ class RoundingGrowth:
     """How far rounding may change values.
 
     Attributes:
-        rounding: The relative error that was put into the parameters.
-        run: The run with this error.
+        roundoff: The relative error of a rounded result.
+        run: The run in which each sum has such errors.
     """
 
-    rounding: float
+    roundoff: float
     run: WorkRun
+
+
+def growth_of(roundoff: float, run: WorkRun) -> RoundingGrowth | None:
+    """Return what a run with rounding errors shows; None where it failed."""
+    failed = run.code or any(each["problem"] for each in run.processes)
+    return None if failed else RoundingGrowth(roundoff, run)
 
 
 def checks(base: WorkRun, new: WorkRun, growth: RoundingGrowth | None = None) -> tuple[WorkCheck, ...]:
@@ -88,7 +95,7 @@ def checks(base: WorkRun, new: WorkRun, growth: RoundingGrowth | None = None) ->
     for number, (one, other) in enumerate(pairs):
         assert one is not None and other is not None  # noqa: PT018, S101 - checked above
         third = grown[number] if number < len(grown) else None
-        found += _of_process(one, other, third, growth.rounding if growth is not None else 0.0)
+        found += _of_process(one, other, third, growth.roundoff if growth is not None else 0.0)
     found += [*_products(base, new), _kinds(base, new), _read(base, new), _written(base, new)]
     return _merged(found)
 
@@ -110,6 +117,11 @@ def _ends(base: WorkRun, new: WorkRun) -> WorkCheck | None:
         words = f"{side} ends with exit code {run.code}: {run.last_lines[-1] if run.last_lines else 'no message'}."
         outcome = WorkOutcome.CANNOT_TELL if base.code else WorkOutcome.OTHER
         return WorkCheck("end", f"exit code {base.code}", f"exit code {new.code}", outcome, words)
+    for side, run in (("BASE", base), ("NEW", new)):
+        problem = next((each["problem"] for each in run.processes if each["problem"]), "")
+        if problem:
+            words = f"The work of {side} cannot be recorded: {problem}."
+            return WorkCheck("record", "", "", WorkOutcome.CANNOT_TELL, words)
     return None
 
 
@@ -133,7 +145,7 @@ def _training(run: WorkRun) -> list[ProcessWork]:
     ]
 
 
-def _of_process(base: ProcessWork, new: ProcessWork, grown: ProcessWork | None, rounding: float) -> Iterator[WorkCheck]:
+def _of_process(base: ProcessWork, new: ProcessWork, grown: ProcessWork | None, roundoff: float) -> Iterator[WorkCheck]:
     """Yield the checks of a process that trains."""
     yield _steps(base, new)
     if base.end == new.end == "output" and len(base.steps) != len(new.steps):
@@ -142,12 +154,12 @@ def _of_process(base: ProcessWork, new: ProcessWork, grown: ProcessWork | None, 
     yield _parameters(base, new)
     yield _updates(base, new)
     yield _gradients(base, new)
-    values = _Values(base, new, grown, rounding)
+    values = _Values(base, new, grown, roundoff)
     yield _samples(values)
     yield values.check("losses", lambda step: step.loss)
-    yield values.check("size of gradients", lambda step: step.gradient)
-    yield values.check("parameters after steps", lambda step: step.parameters)
-    yield values.check("outputs", lambda step: step.output[0], lambda step: step.output[1])
+    yield values.check("values of gradients", lambda step: step.gradients)
+    yield values.check("values of parameters", lambda step: step.parameters)
+    yield values.check("outputs", lambda step: step.output, lambda step: step.output_size)
     yield _outputs(base, new)
 
 
@@ -220,68 +232,95 @@ def _gradients(base: ProcessWork, new: ProcessWork) -> WorkCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """The values of two processes, and of BASE with a rounding error."""
+    """The values of two processes, and of BASE with rounding errors."""
 
     base: ProcessWork
     new: ProcessWork
     grown: ProcessWork | None
-    rounding: float
+    roundoff: float
 
     def check(
-        self,
-        name: str,
-        value: Callable[[WorkStep], float | None],
-        size: Callable[[WorkStep], float | None] | None = None,
+        self, name: str, values: Callable[[WorkStep], Values | None], size: Callable[[WorkStep], float] | None = None
     ) -> WorkCheck:
-        """Return the check of one value a step.
+        """Return the check of some values a step.
 
         Args:
-            name: What it is.
-            value: The value of a step.
-            size: What a rounding error is relative to; the value itself if None.
+            name: What they are.
+            values: Returns those of a step.
+            size: Returns what a rounding error is relative to; their norm if None.
         """
-        steps = list(zip(self.base.steps, self.new.steps, strict=False))
-        known = [(number, one, other) for number, (one, other) in enumerate(steps) if value(one) is not None]
-        shown = [_number(value(self.base.steps[-1])) if self.base.steps else "none", ""]
-        shown[1] = _number(value(self.new.steps[-1])) if self.new.steps else "none"
+        known = [
+            (number, one, other)
+            for number, (one, other) in enumerate(zip(self.base.steps, self.new.steps, strict=False))
+            if values(one) is not None and other.output_elements <= one.output_elements
+        ]
         if not known:
-            return WorkCheck(name, "none", "none", WorkOutcome.SAME, "There are none.")
-        if all(value(one) == value(other) for _, one, other in known):
+            return WorkCheck(name, "none", "none", WorkOutcome.SAME, "There are none to compare.")
+        shown = [_shown(values(each)) for each in known[-1][1:]]
+        if all(values(one) == values(other) for _, one, other in known):
             return WorkCheck(name, shown[0], shown[1], WorkOutcome.SAME, "Equal in each step, to the last bit.")
         reach, worst, compared = 0.0, 0.0, 0
         for number, one, other in known:
-            before, after, scale = value(one), value(other), abs((size or value)(one) or 0.0)
-            reach = max(reach, self._grown(number, value), self.rounding * scale)
-            if after is None or before is None:
-                return self._differs(name, number, before, after, 0.0)
+            before, after = values(one) or (), values(other) or ()
+            scale = _norm(before) if size is None else size(one)
+            # What is computed from the parameters differs at least as much as they do.
+            reach = max(
+                reach, self._grown(number, values), self._parameters_grown(number) * scale, self.roundoff * scale
+            )
             if _MARGIN * reach > _WIDEST * scale and scale:
                 break
             compared += 1
-            if not abs(after - before) <= _MARGIN * reach:  # also where one is not a number
-                return self._differs(name, number, before, after, _MARGIN * reach)
-            worst = max(worst, abs(after - before) / scale if scale else 0.0)
+            apart = _distance(before, after)
+            if not apart <= _MARGIN * reach:  # also where one is not a number
+                return self._differs(name, number, shown=(before, after), reach=_MARGIN * reach)
+            worst = max(worst, apart / scale if scale else 0.0)
         if self.grown is None or not compared:
             words = f"Rounding alone changes them by more than {100 * _WIDEST:g} %, so they prove nothing."
             return WorkCheck(name, shown[0], shown[1], WorkOutcome.CANNOT_TELL, words, is_value=True)
         of = "each step" if compared == len(known) else f"the first {compared} of {len(known)} steps"
-        words = f"Within rounding in {of}: they differ by at most {worst:.2g} of the value."
+        words = f"Within rounding in {of}: they differ by at most {worst:.2g} of their size."
         return WorkCheck(name, shown[0], shown[1], WorkOutcome.SAME, words, is_value=True)
 
-    def _grown(self, number: int, value: Callable[[WorkStep], float | None]) -> float:
-        """Return how far the rounding error has changed the value of a step."""
+    def has_grown(self, number: int) -> bool:
+        """Return whether rounding errors alone change the batches of a step."""
+        return self.grown is not None and self._grown(number, lambda step: (float(step.samples),)) > 0
+
+    def _grown(self, number: int, values: Callable[[WorkStep], Values | None]) -> float:
+        """Return how far rounding errors have changed the values of a step."""
         if self.grown is None or number >= len(self.grown.steps):
             return 0.0
-        one, other = value(self.base.steps[number]), value(self.grown.steps[number])
-        return abs(other - one) if one is not None and other is not None else 0.0
+        one, other = values(self.base.steps[number]), values(self.grown.steps[number])
+        return _distance(one, other) if one is not None and other is not None else 0.0
 
-    def _differs(self, name: str, number: int, before: float | None, after: float | None, reach: float) -> WorkCheck:
+    def _parameters_grown(self, number: int) -> float:
+        """Return how far rounding errors have changed the parameters before a step, relative to their size."""
+        size = _norm(self.base.steps[number - 1].parameters or ()) if number else 0.0
+        return self._grown(number - 1, lambda step: step.parameters) / size if size else 0.0
+
+    def _differs(self, name: str, number: int, shown: tuple[Values, Values], reach: float) -> WorkCheck:
+        before, after = map(_shown, shown)
+        words = f"NEW has {after}, BASE {before}"
+        if before == after:
+            words = f"NEW differs by {_distance(*shown):.2g} from {before}"
         explained = f"; rounding explains {reach:.2g}" if self.grown is not None else ""
-        words = f"In step {number}, NEW has {_number(after)}, BASE {_number(before)}{explained}."
-        return WorkCheck(name, _number(before), _number(after), WorkOutcome.OTHER, words, is_value=True)
+        words = f"In step {number}, {words}{explained}."
+        return WorkCheck(name, before, after, WorkOutcome.OTHER, words, is_value=True)
 
 
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.6g}"
+def _norm(values: Values) -> float:
+    return math.hypot(*values)
+
+
+def _distance(one: Values, other: Values) -> float:
+    """Return the distance of two lists of values; infinite for other numbers of them."""
+    return math.dist(one, other) if len(one) == len(other) else math.inf
+
+
+def _shown(values: Values | None) -> str:
+    """Return a single value, or the norm of several."""
+    if not values:
+        return "none"
+    return f"{values[0]:.6g}" if len(values) == 1 else f"size {_norm(values):.4g}"
 
 
 def _samples(values: _Values) -> WorkCheck:
@@ -290,16 +329,14 @@ def _samples(values: _Values) -> WorkCheck:
     rows = [sum(step.rows for step in each) for each in (base, new)]
     shown = [units.counted(each, "row") for each in rows]
     for number, (one, other) in enumerate(zip(base, new, strict=False)):
-        if one.elements != other.elements or _types(one) != _types(other):
+        if one.elements > other.elements or not _types(one) <= _types(other):
             left, right = (f"{units.counted(step.rows, 'row')} of {_shapes(step)}" for step in (one, other))
             return _exact("batches", shown, f"In step {number}, {right} enter the model, in BASE {left}.", same=False)
-        if one.samples == other.samples:
+        if one.samples == other.samples or one.calls <= other.calls:
             continue
-        reach = max(values.rounding, 2.0**-52 * max(one.elements, 1)) * max(abs(one.value), 1.0) * _MARGIN
-        if one.rows == other.rows and values._grown(number, lambda step: float(step.samples)) == 0:  # noqa: SLF001
-            words = f"In step {number}, other samples enter the model than in BASE."
-            return WorkCheck("batches", shown[0], shown[1], WorkOutcome.OTHER, words, is_value=True)
-        if abs(one.value - other.value) > reach:
+        # What models computed, such as the input of a discriminator, may enter another model.
+        reach = max(values.roundoff, 2.0**-52 * max(one.elements, 1)) * max(abs(one.value), 1.0) * _MARGIN
+        if not (values.has_grown(number) or one.rows != other.rows) or abs(one.value - other.value) > reach:
             words = f"In step {number}, other samples enter the model than in BASE."
             return WorkCheck("batches", shown[0], shown[1], WorkOutcome.OTHER, words, is_value=True)
     words = "The same samples enter the model in each step." if rows[0] else "No batch enters a model of PyTorch."
@@ -348,7 +385,7 @@ def _products(base: WorkRun, new: WorkRun) -> Iterator[WorkCheck]:
         words = f"NEW computes {less} fewer operations of matrix products, most of them in {_PARTS[part]}."
         yield _exact("matrix products", shown, words, same=False)
         return
-    moved = sides[1].moved_from(sides[0])
+    moved = sides[1].moved_from(sides[0]) if len(sides[0].rest) == len(sides[1].rest) else ""
     words = moved or (
         "Operations of matrix products are equal."
         if totals[0] == totals[1]
@@ -459,7 +496,7 @@ def _read(base: WorkRun, new: WorkRun) -> WorkCheck:
         sum(_amount(work, "read") for work in each.rest) + sum(_amount(work, "read") for work in each.loaders)
         for each in sides
     ]
-    if inside[1] < inside[0] / 2:
+    if inside[1] < inside[0] / 2 and len(sides[0].rest) == len(sides[1].rest):
         words = f"NEW reads {_share(inside[1], inside[0])} of the bytes of files outside of the steps."
         return _exact("files read", shown, words, same=False)
     return _exact("files read", shown, "NEW reads as many bytes from files as BASE.", same=True)

@@ -1,7 +1,6 @@
 """The runs of `nsyswrap verify`, one process each, without nsys: some record their work, others time their steps."""
 
 import json
-import math
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -79,15 +78,15 @@ class KeptWork:
     Attributes:
         name: What the result calls it.
         work: The run that recorded its work.
-        grown: The same with a rounding error in its parameters.
-        rounding: This error.
+        grown: The same with a rounding error in each sum.
+        roundoff: This error.
         times: The timed runs.
     """
 
     name: str
     work: WorkRun
     grown: WorkRun | None
-    rounding: float
+    roundoff: float
     times: tuple[ProgramTime, ...]
 
 
@@ -98,7 +97,7 @@ def kept_tree(kept: KeptWork) -> Tree:
         "name": kept.name,
         "work": _run_tree(kept.work),
         "grown": None if kept.grown is None else _run_tree(kept.grown),
-        "rounding": kept.rounding,
+        "roundoff": kept.roundoff,
         "times": [list(each) for each in kept.times],
     }
 
@@ -127,7 +126,7 @@ def kept_run(path: Path) -> KeptWork:
         times = tuple(ProgramTime(*each) for each in tree["times"])
         if work is None:
             raise ExportError(f"{path} has no record of work", hint=hint)
-        return KeptWork(tree["name"], work, grown, float(tree["rounding"]), times)
+        return KeptWork(tree["name"], work, grown, float(tree["roundoff"]), times)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ExportError(f"cannot read {path}: {error}", hint=hint) from error
 
@@ -136,13 +135,13 @@ def _run_of(tree: Tree) -> WorkRun:
     return WorkRun(tree["code"], tuple(tree["last_lines"]), tuple(tree["processes"]), tree["written"])
 
 
-def recorded(program: VerifiedProgram, timeout_s: float, rounding: float = 0.0) -> WorkRun:
+def recorded(program: VerifiedProgram, timeout_s: float, roundoff: float = 0.0) -> WorkRun:
     """Run a program with fixed seeds, and return its work.
 
     Args:
         program: The program.
         timeout_s: Seconds after which it is killed.
-        rounding: Relative rounding error that is put into its parameters at the start; 0 for none.
+        roundoff: Relative rounding error that each sum gets at random; 0 for none.
 
     Raises:
         UnfinishedError: It ran too long or could not be started.
@@ -153,18 +152,30 @@ def recorded(program: VerifiedProgram, timeout_s: float, rounding: float = 0.0) 
         own = {
             OBSERVER_VARIABLE: str(Path(work_record.__file__)),
             work_record.FOLDER_VARIABLE: str(folder),
-            work_record.ROUNDING_VARIABLE: repr(rounding),
+            work_record.ROUNDOFF_VARIABLE: repr(roundoff),
         }
-        before = _files(program.cwd)
+        before = changed_files(program.cwd)
         code, stderr, _ = _run(program, injection, own, timeout_s)
-        changed = {path: state[1] for path, state in _files(program.cwd).items() if before.get(path) != state}
-        processes = []
-        for path in sorted(folder.glob(f"*{work_record.SUFFIX}")):
-            with suppress(ValueError):  # a process that was killed while it wrote
-                processes.append(json.loads(path.read_text(encoding="utf-8")))
-    by_hook = {os.path.relpath(path, program.cwd): size for each in processes for path, size in each["written"].items()}
+        return work_run(folder, code, stderr, program.cwd, changed_files(program.cwd, before))
+
+
+def work_run(folder: Path, code: int, stderr: str, cwd: Path, changed: Mapping[str, tuple[int, int]]) -> WorkRun:
+    """Return a run from the records of its processes.
+
+    Args:
+        folder: The folder of the records.
+        code: Exit code of the program.
+        stderr: What it wrote to stderr.
+        cwd: Its working folder.
+        changed: The files that changed there.
+    """
+    processes = []
+    for path in sorted(folder.glob(f"*{work_record.SUFFIX}")):
+        with suppress(ValueError):  # a process that was killed while it wrote
+            processes.append(json.loads(path.read_text(encoding="utf-8")))
+    opened = {os.path.relpath(path, cwd): size for each in processes for path, size in each["written"].items()}
     lines = tuple(line for line in stderr.splitlines() if line.strip())[-_SHOWN_LINES:]
-    return WorkRun(code, lines, tuple(processes), {**by_hook, **changed})
+    return WorkRun(code, lines, tuple(processes), {**opened, **{path: state[1] for path, state in changed.items()}})
 
 
 def timed(program: VerifiedProgram, timeout_s: float) -> ProgramTime:
@@ -185,37 +196,23 @@ def timed(program: VerifiedProgram, timeout_s: float) -> ProgramTime:
     return ProgramTime(float(np.mean(lengths)) if len(lengths) > 1 else None, run_ns)
 
 
-def unit_roundoff(dtype: str, precision: str) -> float:
-    """Return the largest relative error of rounding to a type; 0 for integers.
+ROUNDOFF: Mapping[str, float] = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}
+"""Largest relative error of rounding float32, by what PyTorch's precision of its products allows.
 
-    Args:
-        dtype: Type of PyTorch.
-        precision: How products of float32 may round: highest, high (TF32) or medium (bfloat16).
+Source: half of the distance from 1 to the next number. float32 has 23 bits of fraction (IEEE 754-2019, table 3.5), TF32
+10 (NVIDIA A100 whitepaper), bfloat16 7.
+"""
 
-    Source:
-        Half of the distance from 1 to the next number: IEEE 754-2019, table 3.5; TF32 has 10 bits of fraction as
-        float16 has (NVIDIA A100 whitepaper), bfloat16 has 7.
+
+def roundoff_of(run: WorkRun) -> float:
+    """Return the unit roundoff of the matrix products of a run: of float32, or of what float32 is rounded to.
+
+    Narrower types have their own, which ``WorkRecord`` knows.
     """
-    bits = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}
-    if dtype == "float32":
-        return 2.0 ** -({"high": 10, "medium": 7}.get(precision, 23) + 1)
-    return 2.0 ** -(bits[dtype] + 1) if dtype in bits else 0.0
-
-
-def rounding_of(run: WorkRun) -> float:
-    """Return the relative error that sums in another order imply for the products of a run.
-
-    It is the unit roundoff of the coarsest type times the root of the number of terms in the longest sum.
-
-    Source:
-        Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019.
-    """
-    found = 0.0
-    for each in run.processes:
-        types = {name.split("|")[2] for event in each["events"] for name in event["work"] if "|products|" in name}
-        roundoff = max((unit_roundoff(one, each["precision"]["float32 products"]) for one in types), default=0.0)
-        found = max(found, roundoff * math.sqrt(each["longest_sum"]))
-    return found or unit_roundoff("float32", "highest")
+    return max(
+        (ROUNDOFF.get(each["precision"]["float32 products"], ROUNDOFF["highest"]) for each in run.processes),
+        default=ROUNDOFF["highest"],
+    )
 
 
 def _run(
@@ -236,9 +233,15 @@ def _run(
     return output.code, output.stderr, time.perf_counter_ns() - began
 
 
-def _files(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return the time of change and the size of the files below a folder, by relative path."""
-    return dict(_found_files(folder))
+def changed_files(folder: Path, before: Mapping[str, tuple[int, int]] | None = None) -> dict[str, tuple[int, int]]:
+    """Return the time of change and the size of the files below a folder, by relative path.
+
+    Args:
+        folder: The folder.
+        before: What an earlier call returned; files that are the same since then are left out.
+    """
+    known = before or {}
+    return {path: state for path, state in _found_files(folder) if known.get(path) != state}
 
 
 def _found_files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -25,8 +25,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-# The folder of the records, and the relative rounding error that is put into the parameters at the start; 0 for none.
-FOLDER_VARIABLE, ROUNDING_VARIABLE = "NSYSWRAP_WORK_FOLDER", "NSYSWRAP_WORK_ROUNDING"
+# The folder of the records, and how many units of rounding error each result gets at random; 0 for none.
+FOLDER_VARIABLE, ROUNDOFF_VARIABLE = "NSYSWRAP_WORK_FOLDER", "NSYSWRAP_WORK_ROUNDOFF"
 SUFFIX = ".work.json"
 SEED = 0
 # What a hyperparameter of an optimizer says about how it computes, and not about what.
@@ -48,6 +48,8 @@ KINDS: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 # Operators without arithmetic, and those of PyTorch's own bookkeeping.
+# Operators that add up many terms or are computed from such sums: their result depends on the order of the terms.
+_SUMS = frozenset({"sum", "mean", "var", "var_mean", "std", "std_mean", "logsumexp", "prod", "cumsum"})
 _VIEWS = frozenset({
     *("t", "view", "detach", "expand", "transpose", "permute", "slice", "select", "unsqueeze", "squeeze", "alias"),
     *("_unsafe_view", "as_strided", "split", "unbind", "empty", "empty_like", "new_empty", "new_empty_strided"),
@@ -56,6 +58,8 @@ _VIEWS = frozenset({
 # The files of Python, of the system and of libraries, which are opened once and are not data.
 _CODE = (".py", ".pyc", ".pyi", ".so", ".pth", ".json.new", SUFFIX)
 _MOST_FILES = 4000
+# Numbers that are kept of the parameters for each step: distances are right within a fifth.
+_SUMS_KEPT = 64
 
 
 def start(after_import: Callable[[str, Callable[[Any], object]], object]) -> None:
@@ -65,7 +69,7 @@ def start(after_import: Callable[[str, Callable[[Any], object]], object]) -> Non
         after_import: Calls a function with a module after its import.
     """
     random.seed(SEED)
-    record = WorkRecord(os.environ[FOLDER_VARIABLE], float(os.environ.get(ROUNDING_VARIABLE, "0")))
+    record = WorkRecord(os.environ[FOLDER_VARIABLE], float(os.environ.get(ROUNDOFF_VARIABLE, "0")))
     sys.addaudithook(record.note_call)
     after_import("numpy", lambda numpy: numpy.random.seed(SEED))
     after_import("torch", record.watch)
@@ -84,13 +88,15 @@ class WorkRecord:
 
     Args:
         folder: Where it is written.
-        rounding: Relative rounding error that is put into the parameters at the start; 0 for none.
+        roundoff: Largest relative error of rounding a result, which each sum gets at random; 0 for none.
     """
 
-    def __init__(self, folder: str, rounding: float) -> None:
-        self._folder, self._rounding = folder, rounding
+    def __init__(self, folder: str, roundoff: float) -> None:
+        self._folder, self._roundoff = folder, roundoff
         self._torch: Any = None
         self._formulas: dict[Any, Any] = {}
+        self._composite: dict[Any, bool] = {}
+        self._generators: dict[Any, Any] = {}
         self._own = _OfThread()
         self._tasks: set[int] = set()
         self._ended = False
@@ -108,12 +114,11 @@ class WorkRecord:
         self._began = time.perf_counter_ns()
         self._optimizers: dict[int, int] = {}
         self._models: list[dict[str, Any]] = []
-        self._first_norms: dict[int, list[float]] = {}
-        self._norms: dict[int, list[float]] = {}
+        self._signs: dict[tuple[int, int], Any] = {}
         self._shapes: dict[int, list[str]] = {}
+        self._problem = ""
         self._read: dict[str, int] = {}
         self._written: set[str] = set()
-        self._longest = 1
 
     # -- the start and the end
 
@@ -128,13 +133,16 @@ class WorkRecord:
 
         class Observed(TorchDispatchMode):  # type: ignore[misc]
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                result = func(*args, **(kwargs or {}))
-                if not record._own.is_ours:
-                    record._own.is_ours = True
-                    try:
-                        record._note_operator(func, args, kwargs or {}, result)
-                    finally:
-                        record._own.is_ours = False
+                named = kwargs or {}
+                if record._own.is_ours:
+                    return func(*args, **named)
+                if record._is_composite(func):  # in inference mode, operators come here as a whole
+                    with self:
+                        return func.decompose(*args, **named)
+                if func is torch.ops.aten.random_.default and record._is_seed_of_loader():
+                    return record._without_draw(func, args, named)
+                result = func(*args, **named)
+                record._observe(lambda: record._note_operator(func, args, named, result))
                 return result
 
         def begin(*_call: object) -> None:
@@ -172,13 +180,10 @@ class WorkRecord:
         found = {
             "pid": os.getpid(),
             "is_child": self._is_child,
+            "problem": self._problem,
             "torch": str(torch.__version__),
             "events": self._events,
-            "parameters": {
-                key: {"shapes": shapes, "before": self._first_norms.get(key), "after": self._norms.get(key)}
-                for key, shapes in self._shapes.items()
-            },
-            "longest_sum": self._longest,
+            "parameters": self._shapes,
             "precision": _precision(torch),
             "read": self._read,
             "written": {path: _size(path) for path in sorted(self._written) if os.path.exists(path)},
@@ -187,6 +192,19 @@ class WorkRecord:
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             json.dump(found, file)
         os.replace(f"{path}.new", path)
+
+    def _observe(self, note: Callable[[], None]) -> None:
+        """Call a function of ours whose operators do not count; its errors do not reach the program."""
+        own = self._own
+        if own.is_ours or self._problem:
+            return
+        own.is_ours = True
+        try:
+            note()
+        except Exception as error:  # noqa: BLE001 - of any version of torch
+            self._problem = f"{type(error).__name__}: {error}"
+        finally:
+            own.is_ours = False
 
     def _add(self, kind: str, **fields: Any) -> None:
         """Add an event, with the work since the one before."""
@@ -212,10 +230,13 @@ class WorkRecord:
             return
         part = self._part(task)
         formula = self._formulas.get(packet)
-        if formula is not None:
-            self._count_product(packet, part, formula(*args, **kwargs, out_val=result), args)
-            return
         elements = max((each.numel() for each in _tensors((result, args))), default=0)
+        operations = 0 if formula is None else formula(*args, **kwargs, out_val=result)
+        if self._roundoff and (formula is not None or name in _SUMS or "norm" in name or "softmax" in name):
+            self._round(name, result if not name.endswith("_") else (), elements, operations)
+        if formula is not None:
+            self._count_product(packet, part, operations, args)
+            return
         kind = _KIND_OF.get(name)
         self._count(f"{part}|{kind or 'other'}", elements)
 
@@ -233,8 +254,82 @@ class WorkRecord:
             )
         ).removeprefix("torch.")
         self._count(f"{part}|products|{dtype}", operations)
-        sizes = [max(each.shape, default=1) for each in tensors[-2:]]
-        self._longest = max(self._longest, *sizes)
+
+    def _is_composite(self, func: Any) -> bool:
+        """Return whether an operator is made of others, which alone are counted."""
+        known = self._composite.get(func)
+        if known is None:
+            has_kernel, key = self._torch._C._dispatch_has_kernel_for_dispatch_key, "CompositeImplicitAutograd"
+            known = self._composite[func] = func.overloadpacket not in self._formulas and has_kernel(func.name(), key)
+        return bool(known)
+
+    def _is_seed_of_loader(self) -> bool:
+        """Return whether a data loader draws the seed of its workers, which it does not do if these persist."""
+        files = (
+            frame.f_code for frame in _frames() if frame.f_code.co_filename.endswith(("dataloader.py", "sampler.py"))
+        )
+        caller = next(files, None)
+        return caller is not None and caller.co_name == "__init__"
+
+    def _without_draw(self, func: Any, args: Any, named: Any) -> Any:
+        """Draw a number without a change of the generator."""
+        generator = named.get("generator") or self._torch.default_generator
+        state = generator.get_state()
+        result = func(*args, **named)
+        generator.set_state(state)
+        return result
+
+    def _round(self, name: str, result: Any, largest: int, operations: int) -> None:
+        """Put a random rounding error into the results of a sum, as large as another order of its terms can cause.
+
+        Args:
+            name: The operator.
+            result: What it returned.
+            largest: Number of elements of its largest tensor.
+            operations: Operations of a product; 0 for other sums.
+
+        Source:
+            Monte Carlo arithmetic: Parker, 1997. The error grows with the root of the number of terms: Higham and
+            Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019.
+        """
+        for each in _tensors(result):
+            if each.is_floating_point() and each.numel() and each.layout is self._torch.strided:
+                error = self._error(each, (operations / 2 or largest) / each.numel())
+                each.add_(error.to(each.dtype) * each)
+        if "norm" in name and "backward" not in name:
+            self._round_variance(list(_tensors(result)))
+
+    def _round_variance(self, results: list[Any]) -> None:
+        """Put a rounding error into the variance by which a norm divides.
+
+        Args:
+            results: The output of the norm, the means, and one over the standard deviations.
+
+        Source:
+            Algorithms differ by the square of the condition number, 1 + mean^2 / variance: Chan, Golub and LeVeque,
+            Algorithms for Computing the Sample Variance, The American Statistician 37, 1983.
+        """
+        if len(results) < 3 or not results[1].numel() or results[1].shape != results[2].shape:  # noqa: PLR2004
+            return
+        output, mean, inverse = results[:3]
+        error = self._error(mean, output.numel() / mean.numel()) * (1 + (mean * inverse) ** 2)
+        inverse.mul_(1 + error)
+        if mean.dim() == 1:
+            output.mul_(1 + error.view(-1, *[1] * (output.dim() - 2)))
+        elif mean.dim() == output.dim():
+            output.mul_(1 + error)
+        else:
+            output.view(*mean.shape, -1).mul_(1 + error[..., None])
+
+    def _error(self, tensor: Any, terms: float) -> Any:
+        """Return a random relative error for each element of a tensor of sums of so many terms."""
+        torch = self._torch
+        if tensor.device not in self._generators:
+            self._generators[tensor.device] = torch.Generator(tensor.device).manual_seed(SEED)
+        own = float(torch.finfo(tensor.dtype).eps) / 2
+        size = own if tensor.dtype is torch.float64 else max(own, self._roundoff)
+        error = torch.empty(tensor.shape, dtype=torch.float32, device=tensor.device)
+        return error.uniform_(-1, 1, generator=self._generators[tensor.device]).mul_(size * max(terms, 1.0) ** 0.5)
 
     def _part(self, task: int) -> str:
         """Return which part of the program an operator belongs to."""
@@ -295,35 +390,33 @@ class WorkRecord:
 
     # -- modules
 
-    def _before_module(self, module: Any, args: Any) -> None:
-        own = self._own
-        own.depth += 1
-        if own.depth > 1 or own.is_ours or not any(True for _ in module.parameters()):
-            return
-        own.is_ours = True
-        try:
-            named = sys._getframe(1).f_locals.get("kwargs") or {}
-            if self._rounding:
-                self._round(module)
-            tensors = [each for each in _tensors((args, list(named.values()))) if not each.requires_grad]
-            self._add("model", grad=self._torch.is_grad_enabled(), training=module.training, **self._samples(tensors))
-        finally:
-            own.is_ours = False
+    def _is_model(self, module: Any) -> bool:
+        """Return whether a module has parameters and is not called by a backward pass, which computes it again."""
+        return self._torch._C._current_graph_task_id() < 0 and any(True for _ in module.parameters())
 
-    def _after_module(self, module: Any, args: Any, output: Any) -> None:  # noqa: ARG002 - what torch calls its hooks with
-        own = self._own
-        own.depth -= 1
-        if own.depth or own.is_ours or not any(True for _ in module.parameters()):
-            return
-        own.is_ours = True
-        try:
+    def _before_module(self, module: Any, args: Any) -> None:
+        self._own.depth += 1
+        if self._own.depth == 1:
+            named = sys._getframe(1).f_locals.get("kwargs") or {}
+            self._observe(lambda: self._note_batch(module, (args, named)))
+
+    def _after_module(self, module: Any, args: Any, output: Any) -> None:  # noqa: ARG002 - of torch's hooks
+        self._own.depth -= 1
+        if not self._own.depth:
+            self._observe(lambda: self._note_output(module, output))
+
+    def _note_batch(self, module: Any, given: Any) -> None:
+        """Add the event of a batch that enters a model."""
+        if self._is_model(module):
+            tensors = [each for each in _tensors(given) if not each.requires_grad]
+            self._add("model", grad=self._torch.is_grad_enabled(), training=module.training, **self._samples(tensors))
+
+    def _note_output(self, module: Any, output: Any) -> None:
+        """Add the event of the output of a model."""
+        if self._is_model(module):
             floats = [each for each in _tensors(output) if each.is_floating_point()]
-            elements = sum(each.numel() for each in floats)
-            self._add(
-                "output", value=sum(map(self._number, floats)), size=sum(map(self._size_of, floats)), elements=elements
-            )
-        finally:
-            own.is_ours = False
+            value, size = (sum(map(number, floats)) for number in (self._number, self._size_of))
+            self._add("output", value=value, size=size, elements=sum(each.numel() for each in floats))
 
     def _samples(self, tensors: list[Any]) -> dict[str, Any]:
         """Return what says which samples are in the tensors: a sum over the hashes of their rows, and their sizes."""
@@ -339,64 +432,62 @@ class WorkRecord:
         shapes = [[str(each.dtype).removeprefix("torch."), *each.shape[1:]] for each in tensors]
         return {"rows": rows, "hash": total % 2**64, "value": value, "elements": elements, "shapes": shapes}
 
-    def _round(self, module: Any) -> None:
-        """Put a rounding error into each parameter of a model, once."""
-        torch, rounding, self._rounding = self._torch, self._rounding, 0.0
-        made = torch.Generator().manual_seed(SEED)
-        with torch.no_grad():
-            for each in module.parameters():
-                if each.is_floating_point():
-                    signs = torch.randint(0, 2, each.shape, generator=made).mul_(2).sub_(1).to(each.device, each.dtype)
-                    each.mul_(1 + rounding * signs)
-
     # -- optimizers
 
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG002 - what torch calls its hooks with
-        own = self._own
-        own.updates += 1
-        if own.updates > 1 or own.is_ours:
-            return
-        own.is_ours = True
-        try:
-            self._train_here()
-            number = self._optimizers.setdefault(id(optimizer), len(self._optimizers))
-            parameters = [each for group in optimizer.param_groups for each in group["params"]]
-            if number not in self._shapes:
-                self._shapes[number] = [_described(each) for each in parameters]
-                self._first_norms[number] = self._norm(parameters)
-            norms = [0.0 if each.grad is None else self._norm([each.grad])[0] for each in parameters]
-            self._add(
-                "gradients",
-                optimizer=number,
-                name=type(optimizer).__name__,
-                settings=[_settings(group) for group in optimizer.param_groups],
-                given="".join("01"[each != 0] for each in norms),
-                norm=sum(each**2 for each in norms) ** 0.5,
-            )
-        finally:
-            own.is_ours = False
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG002 - of torch's hooks
+        self._own.updates += 1
+        if self._own.updates == 1:
+            self._observe(lambda: self._note_gradients(optimizer))
 
-    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG002
-        own = self._own
-        own.updates -= 1
-        if own.updates or own.is_ours:
-            return
-        own.is_ours = True
-        try:
-            number = self._optimizers[id(optimizer)]
-            norms = self._norms[number] = self._norm(
-                [each for group in optimizer.param_groups for each in group["params"]]
-            )
-            self._add("update", optimizer=number, norm=sum(each**2 for each in norms) ** 0.5)
-        finally:
-            own.is_ours = False
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG002 - of torch's hooks
+        self._own.updates -= 1
+        if not self._own.updates:
+            self._observe(lambda: self._note_update(optimizer))
 
-    def _norm(self, tensors: list[Any]) -> list[float]:
-        with self._torch.no_grad():
-            return [
-                float((each.coalesce().values() if each.is_sparse else each).detach().double().norm())
-                for each in tensors
-            ]
+    def _note_gradients(self, optimizer: Any) -> None:
+        """Add the event of the gradients with which an optimizer steps."""
+        self._train_here()
+        number = self._optimizers.setdefault(id(optimizer), len(self._optimizers))
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        if number not in self._shapes:
+            self._shapes[number] = [_described(each) for each in parameters]
+        gradients = [_plain(each.grad) for each in parameters]
+        self._add(
+            "gradients",
+            name=type(optimizer).__name__,
+            settings=[_settings(group) for group in optimizer.param_groups],
+            given="".join("01"[each is not None and bool(each.any())] for each in gradients),
+            values=self._sketch(gradients),
+        )
+
+    def _note_update(self, optimizer: Any) -> None:
+        """Add the event of the parameters after a step."""
+        parameters = [_plain(each) for group in optimizer.param_groups for each in group["params"]]
+        self._add("update", values=self._sketch(parameters))
+
+    def _sketch(self, tensors: list[Any]) -> list[float]:
+        """Return some sums of the elements of tensors with random signs.
+
+        The distance of two such lists is about that of all elements.
+
+        Source: count sketch, Charikar, Chen and Farach-Colton, 2002; its distances: Weinberger et al., 2009.
+        """
+        torch = self._torch
+        sums = torch.zeros(_SUMS_KEPT, dtype=torch.float64)
+        with torch.no_grad():
+            for number, plain in enumerate(tensors):
+                if plain is None or not plain.numel():
+                    continue
+                key = number, plain.numel()
+                if key not in self._signs:
+                    drawn = torch.Generator().manual_seed(number)
+                    signs = torch.randint(0, 2, (plain.numel(),), generator=drawn, dtype=torch.int8)
+                    self._signs[key] = signs.mul_(2).sub_(1).to(plain.device)
+                values = plain.detach().reshape(-1).double() * self._signs[key]
+                values = torch.nn.functional.pad(values, (0, -values.numel() % _SUMS_KEPT))
+                sums += values.view(-1, _SUMS_KEPT).sum(0).cpu()
+        found: list[float] = sums.tolist()
+        return found
 
     # -- files
 
@@ -492,6 +583,14 @@ def _sum_of_hashes(tensor: Any) -> int:
         int.from_bytes(hashlib.blake2b(data[at : at + step], digest_size=8).digest(), "little")
         for at in range(0, size, step)
     )
+
+
+def _plain(tensor: Any) -> Any:
+    """Return a tensor with all its elements; None for no tensor."""
+    if tensor is None:
+        return None
+    found = tensor.to_dense() if tensor.layout is not sys.modules["torch"].strided else tensor
+    return sys.modules["torch"].view_as_real(found) if found.is_complex() else found
 
 
 def _settings(group: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ A program without optimizer steps has its backward passes instead, and one witho
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+Values = tuple[float, ...]
 ENDS = ("update", "backward", "output")
 """The event that ends a step: the first of these kinds that a process has."""
 
@@ -18,35 +19,39 @@ class WorkStep:
 
     Attributes:
         work: Amounts by part and kind: operations of products by type, elements of other operators, bytes of files.
-        loss: Sum of the values that its backward passes begin with; None without any.
+        loss: Sum of the values that its backward passes begin with, as a single value; None without any.
         backwards: Number of its backward passes.
         rows: Number of rows of the batches that enter models.
         samples: Sum over the hashes of these rows.
+        calls: The same for each call of a model, counted.
         elements: Number of elements of these batches.
         value: Sum of these elements.
         shapes: Types and sizes of a row of these batches.
-        output: Sum of the outputs of models, and of their absolute values.
+        output: Sum of the outputs of models, as a single value; None without any.
+        output_size: Sum of their absolute values.
         output_elements: Number of elements of these outputs.
-        gradient: Norm of all gradients; None without an optimizer step.
+        gradients: Sums over the gradients with random signs, by optimizer; None without an optimizer step.
         given: Which parameters have gradients other than zero, by optimizer.
         settings: Name and hyperparameters of the optimizers.
-        parameters: Norm of all parameters after the step; None without an optimizer step.
+        parameters: The same over the parameters after the step.
     """
 
     work: Mapping[str, float]
-    loss: float | None = None
+    loss: Values | None = None
     backwards: int = 0
     rows: int = 0
     samples: int = 0
+    calls: Counter[int] = field(default_factory=Counter)
     elements: int = 0
     value: float = 0.0
     shapes: frozenset[tuple[Any, ...]] = frozenset()
-    output: tuple[float, float] = (0.0, 0.0)
+    output: Values | None = None
+    output_size: float = 0.0
     output_elements: int = 0
-    gradient: float | None = None
+    gradients: Values | None = None
     given: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
-    parameters: float | None = None
+    parameters: Values | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +63,12 @@ class ProcessWork:
         end: What ends each of them: a kind of event.
         after: The work after the last one.
         shapes: Types and sizes of the parameters, by optimizer.
-        before: Norms of the parameters before the first step.
-        last: Norms of the parameters after the last step.
     """
 
     steps: tuple[WorkStep, ...]
     end: str
     after: WorkStep
     shapes: tuple[str, ...] = ()
-    before: tuple[float, ...] = ()
-    last: tuple[float, ...] = ()
 
     def as_one_step(self) -> "ProcessWork":
         """Return the same work as a single step: calls of a model that became others, such as a loop a batch."""
@@ -84,15 +85,8 @@ def process_work(record: Mapping[str, Any]) -> ProcessWork:
     kinds = {each["kind"] for each in events}
     end = next((kind for kind in ENDS if kind in kinds), ENDS[-1])
     *steps, after = (_step(part) for part in _parts(events, end))
-    parameters = [record["parameters"][key] for key in sorted(record["parameters"])]
-    return ProcessWork(
-        tuple(steps),
-        end,
-        after,
-        tuple(one for each in parameters for one in each["shapes"]),
-        tuple(one for each in parameters for one in each["before"] or ()),
-        tuple(one for each in parameters for one in each["after"] or ()),
-    )
+    shapes = tuple(one for key in sorted(record["parameters"]) for one in record["parameters"][key])
+    return ProcessWork(tuple(steps), end, after, shapes)
 
 
 def _parts(events: Sequence[Mapping[str, Any]], end: str) -> Iterator[list[Mapping[str, Any]]]:
@@ -119,19 +113,21 @@ def _step(events: Sequence[Mapping[str, Any]]) -> WorkStep:
     updates, gradients = by_kind["update"], by_kind["gradients"]
     return WorkStep(
         work=dict(work),
-        loss=sum(each["value"] for each in backward) if backward else None,
+        loss=(sum(each["value"] for each in backward),) if backward else None,
         backwards=len(backward),
         rows=sum(each["rows"] for each in models),
         samples=sum(each["hash"] for each in models) % 2**64,
+        calls=Counter(each["hash"] for each in models),
         elements=sum(each["elements"] for each in models),
         value=sum(each["value"] for each in models),
         shapes=frozenset(tuple(shape) for each in models for shape in each["shapes"]),
-        output=(sum(each["value"] for each in outputs), sum(each["size"] for each in outputs)),
+        output=(sum(each["value"] for each in outputs),) if outputs else None,
+        output_size=sum(each["size"] for each in outputs),
         output_elements=sum(each["elements"] for each in outputs),
-        gradient=sum(each["norm"] ** 2 for each in gradients) ** 0.5 if gradients else None,
+        gradients=tuple(value for each in gradients for value in each["values"]) if gradients else None,
         given=tuple(each["given"] for each in gradients),
         settings=tuple(f"{each['name']}: {_settings(each['settings'])}" for each in gradients),
-        parameters=sum(each["norm"] ** 2 for each in updates) ** 0.5 if updates else None,
+        parameters=tuple(value for each in updates for value in each["values"]) if updates else None,
     )
 
 
@@ -144,10 +140,12 @@ def _sum(steps: Sequence[WorkStep]) -> WorkStep:
         dict(work),
         rows=sum(each.rows for each in steps),
         samples=sum(each.samples for each in steps) % 2**64,
+        calls=sum((each.calls for each in steps), Counter()),
         elements=sum(each.elements for each in steps),
         value=sum(each.value for each in steps),
         shapes=frozenset(one for each in steps for one in each.shapes),
-        output=(sum(each.output[0] for each in steps), sum(each.output[1] for each in steps)),
+        output=(sum(each.output[0] for each in steps if each.output),),
+        output_size=sum(each.output_size for each in steps),
         output_elements=sum(each.output_elements for each in steps),
     )
 
