@@ -12,9 +12,11 @@ docs/overhead.md. With --again the page alone is written: that needs no GPU.
 import argparse
 import ctypes
 import json
+import lzma
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import fault_programs
+import judge_faults
 import overhead_page
 import overhead_turns
 import plan_table
@@ -43,6 +46,7 @@ UNPLANTED = (
     *("hugging_bert", "timm_mobile", "vision_resnet", "lightning_loop", "hugging_decoding"),
     *("lstm_cells", "small_encoder", "items", "large_encoder", "looped_optimizer", "matrix_products"),
     *("graph_launches", "middle_encoder", "loaded_pictures"),
+    *("healthy_bert", "healthy_gpt", "healthy_llama", "healthy_vit", "healthy_resnet"),
 )
 # These faults lie in which cores the program gets; in the turns all programs get the same.
 OF_CORES = ("host/cpu_quota", "idle/off_cpu")
@@ -204,7 +208,9 @@ def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse
             try:
                 row = measure(case, Path(folder), of_turns, place, chosen.program_arg)
                 machine = _machine(Path(folder) / FAULT)
-            except (OSError, TimeoutError, KeyError) as error:
+                if chosen.keep is not None:
+                    _keep(case, Path(folder), chosen.keep)
+            except (OSError, TimeoutError, KeyError, subprocess.CalledProcessError) as error:
                 print(f"{case.name}: {error!r}", flush=True)
                 return
         with writing:
@@ -217,6 +223,16 @@ def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse
         one(cases[0])
     with ThreadPoolExecutor(chosen.lanes or max(len(others) // CORES_OF_A_LANE, 1)) as lanes:
         list(lanes.map(one, cases[1:]))
+
+
+def _keep(case: Case, folder: Path, kept: Path) -> None:
+    """Write the profiles of a program, redacted and packed, with their X-ray steps."""
+    kept.mkdir(parents=True, exist_ok=True)
+    for kind in (FAULT, FIX) if case.fix else (FAULT,):
+        redacted = folder / f"{kind}.sqlite"
+        judge_faults.redact(folder / kind, redacted)
+        name = case.name.replace(" ", ".") + ("" if kind is FAULT else "-fixed")
+        (kept / f"{name}.sqlite.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
 
 
 def _machine(report_folder: Path) -> dict[str, Any]:
@@ -242,6 +258,7 @@ def main() -> int:
     parser.add_argument("--part", default="1/1", metavar="K/N", help="measure every Nth program from the Kth on")
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="begin no program after S seconds")
     parser.add_argument("--lanes", type=int, metavar="N", help="how many programs start beside one another")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="write the redacted exports here")
     parser.add_argument("--program-arg", action="append", default=[], metavar="WORD", help="one more for each program")
     parser.add_argument("--without-gpu", action="store_true", help="try this program where there is no GPU")
     parser.add_argument("--results", type=Path, default=RESULTS)

@@ -11,6 +11,7 @@ from typing import Any
 
 import common
 import torch
+from faults import training as faults_training
 from torch import nn
 from torch.nn import functional
 
@@ -208,6 +209,74 @@ class Pictures(torch.utils.data.Dataset[torch.Tensor]):  # type: ignore[misc]  #
         return functional.avg_pool2d(picture, 5, 1, 2)[0]
 
 
+def healthy(model: nn.Module, loss_of: Callable[[], torch.Tensor]) -> Step:
+    """Return a step without a fault: a fused optimizer, and a host that is at most one step ahead of the GPU."""
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=DEVICE == "cuda")
+    pace = faults_training.Pace(torch.device(DEVICE))
+
+    def step() -> None:
+        loss_of().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        pace.wait()
+
+    return step
+
+
+def healthy_text(name: str, *, compiled: bool, **config: Any) -> Step:  # noqa: ANN401 - as the library takes it
+    """Return a step of a language model of transformers in bfloat16, with sizes that suit the GPU."""
+    import transformers  # noqa: PLC0415
+
+    settings = getattr(transformers, f"{name}Config")(vocab_size=16384, **config)
+    kind = "ForMaskedLM" if name == "Bert" else "LMHeadModel" if name == "GPT2" else "ForCausalLM"
+    model = getattr(transformers, name + kind)(settings).to(DEVICE, torch.bfloat16)
+    called = torch.compile(model) if compiled else model
+    tokens = torch.randint(0, 16384, (16, 512), device=DEVICE)
+    return healthy(model, lambda: called(input_ids=tokens, labels=tokens).loss)
+
+
+def healthy_pictures(model: nn.Module, *, compiled: bool) -> Step:
+    """Return a step of a network that sorts pictures into classes, in bfloat16 and channels last."""
+    model = model.to(DEVICE, torch.bfloat16, memory_format=torch.channels_last)
+    called = torch.compile(model) if compiled else model
+    pictures = torch.randn(128, 3, 224, 224, device=DEVICE).to(torch.bfloat16, memory_format=torch.channels_last)
+    labels = torch.randint(0, 1000, (128,), device=DEVICE)
+    return healthy(model, lambda: functional.cross_entropy(called(pictures), labels))
+
+
+def healthy_bert() -> Step:
+    """BERT of transformers, eager."""
+    sizes = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16, "intermediate_size": 4096}
+    return healthy_text("Bert", compiled=False, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **sizes)
+
+
+def healthy_gpt() -> Step:
+    """GPT-2 of transformers with fused functions, eager."""
+    without = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
+    sizes = {"n_embd": 1024, "n_layer": 8, "n_head": 16, "activation_function": "gelu_pytorch_tanh"}
+    return healthy_text("GPT2", compiled=False, use_cache=False, **sizes, **without)
+
+
+def healthy_llama() -> Step:
+    """Llama of transformers, compiled, so that its norms are fused."""
+    sizes = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16, "intermediate_size": 4096}
+    return healthy_text("Llama", compiled=True, use_cache=False, **sizes)
+
+
+def healthy_vit() -> Step:
+    """A vision transformer of timm, eager."""
+    import timm  # noqa: PLC0415
+
+    return healthy_pictures(timm.create_model("vit_base_patch16_224"), compiled=False)
+
+
+def healthy_resnet() -> Step:
+    """ResNet-50 of torchvision, compiled."""
+    from torchvision.models import resnet50  # noqa: PLC0415
+
+    return healthy_pictures(resnet50(), compiled=True)
+
+
 def lightning_loop(steps: int) -> None:
     """Train with Lightning, whose own loop calls the steps."""
     import lightning  # noqa: PLC0415
@@ -247,6 +316,7 @@ def lightning_loop(steps: int) -> None:
 PROGRAMS: tuple[Callable[[], Step], ...] = (
     *(small_encoder, middle_encoder, large_encoder, lstm_cells, items, looped_optimizer, matrix_products),
     *(graph_launches, vision_resnet, timm_mobile, hugging_bert, hugging_decoding, loaded_pictures),
+    *(healthy_bert, healthy_gpt, healthy_llama, healthy_vit, healthy_resnet),
 )
 
 

@@ -125,10 +125,11 @@ def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times]:
         ValueError: What it answered cannot be read.
     """
     with private_folder() as folder:
-        alone, recorded = run_probes([(), _under_nsys(options, nsys, folder / "run")], folder)
+        alone, recorded = run_probes([(), _under_nsys(options, nsys, folder / f"run-{folder.name}")], folder)
         if set(_timed(alone)) != set(_timed(recorded)):
             (alone,), (recorded,) = (
-                run_probes([prefix], folder) for prefix in ((), _under_nsys(options, nsys, folder / "again"))
+                run_probes([prefix], folder)
+                for prefix in ((), _under_nsys(options, nsys, folder / f"again-{folder.name}"))
             )
     return alone, recorded
 
@@ -139,7 +140,13 @@ def _timed(run: Times) -> list[str]:
 
 
 def _under_nsys(options: CaptureOptions, nsys: Nsys, folder: Path) -> tuple[str, ...]:
-    """Return the command line of nsys that records a program with these options from its start to its end."""
+    """Return the command line of nsys that records a program with these options from its start to its end.
+
+    Args:
+        options: How to record.
+        nsys: The nsys that records.
+        folder: A new folder for this run. nsys's session has its name, which no other run on the machine may have.
+    """
     folder.mkdir()
     run_dir = RunDir(folder)
     run_dir.out.mkdir()

@@ -58,10 +58,8 @@ HOMES = {
     "jinja2": ("nsyswrap.render",),
     "subprocess": ("nsyswrap.capture",),
     "torch": (
-        "nsyswrap.capture.annotate",
-        "nsyswrap.capture.cost_probe_torch",
-        "nsyswrap.capture.product_rates_probe",
-        "nsyswrap.experiments.work_record",
+        *("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch"),
+        *("nsyswrap.capture.link_rates_probe", "nsyswrap.capture.product_rates_probe"),
     ),
     "nvtx": ("nsyswrap.capture.annotate",),
 }

@@ -13,7 +13,7 @@ import pytest
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 SHARED = {
-    *("__init__", "training", "samples", "batches", "models", "compiling"),
+    *("__init__", "training", "samples", "batches", "models", "compiling", "gpt"),
     *("ranks", "trainer_loop", "lightning_loop", "disk", "texts", "control_group", "servers"),
 }
 NAMES = sorted(path.stem for path in (WORKLOADS / "faults").glob("*.py") if path.stem not in SHARED)
@@ -22,8 +22,13 @@ STEPS = 3
 IN_PROCESSES = {"exposed_communication", "one_bucket", "one_shard"}
 # The only ranges that they may have apart from steps and the usual phases.
 OWN_PHASES = {"log", "look", "tidy", "validate"}
-# The modules of the libraries whose training loops the programs run; the loop of transformers uses accelerate.
-MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",)}
+# The modules of the libraries whose models or loops the programs run; the loop of transformers uses accelerate.
+MODULES = {
+    "transformers": ("transformers", "accelerate"),
+    "Lightning": ("lightning",),
+    "accelerate": ("accelerate",),
+    "timm": ("timm",),
+}
 # Libraries that a program needs in addition.
 NEEDS = dict.fromkeys(("tokenized_in_the_step", "candidates_tokenized"), ("transformers",))
 USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}

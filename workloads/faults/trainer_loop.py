@@ -23,16 +23,16 @@ Batch = dict[str, Tensor]
 
 
 class Batches(Dataset):  # type: ignore[misc]  # torch is not typed here
-    """A few batches, over and over, as many as there are steps."""
+    """A few batches, over and over, as many as the steps need."""
 
-    def __init__(self, batches: Sequence[Batch], steps: int) -> None:
-        """Take the batches and the number of steps."""
+    def __init__(self, batches: Sequence[Batch], count: int) -> None:
+        """Take the batches, and how many are needed."""
         self.batches = batches
-        self.steps = steps
+        self.count = count
 
     def __len__(self) -> int:
-        """Return the number of steps."""
-        return self.steps
+        """Return how many batches there are."""
+        return self.count
 
     def __getitem__(self, index: int) -> Batch:
         """Return a whole batch."""
@@ -78,7 +78,8 @@ class Marked(Trainer):  # type: ignore[misc]  # transformers is not typed here
 
     def __init__(self, run: Run, model: nn.Module, batches: Sequence[Batch], arguments: TrainingArguments) -> None:
         """Take the settings of the run, what to train on which batches, and the library's settings."""
-        super().__init__(model=model, args=arguments, train_dataset=Batches(batches, run.steps), data_collator=whole)
+        count = run.steps * arguments.gradient_accumulation_steps
+        super().__init__(model=model, args=arguments, train_dataset=Batches(batches, count), data_collator=whole)
         self.remove_callback(PrinterCallback)
         self.add_callback(Marks(run))
         unmarked = self.accelerator.backward

@@ -32,7 +32,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     of_calls,
     outputs,
 )
-from nsyswrap.sections.places import LISTED, Place
+from nsyswrap.sections.places import Place, lines_of
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
@@ -64,7 +64,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         lost_ns=int(joined.own_ns[again].sum()),
         change=partial(_kept, joined, again),
         advice=compute.RECOMPUTATION.advice + Wording(check, ""),
-        evidence=tuple(f"{units.duration(ns)} in {place}" for place, ns in list(places.items())[:LISTED]),
+        evidence=lines_of(places, int(joined.own_ns[again].sum())),
         simulation=simulation,
         kernels=kernels,
         window=window,

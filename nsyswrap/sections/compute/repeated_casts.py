@@ -13,7 +13,6 @@ from functools import partial
 
 import numpy as np
 
-from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
@@ -32,7 +31,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     named,
 )
 from nsyswrap.sections.compute.passed_tensors import in_order, written
-from nsyswrap.sections.places import LISTED
+from nsyswrap.sections.places import lines_of
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
@@ -54,7 +53,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         lost_ns=int(joined.own_ns[again].sum()),
         change=partial(_once, joined, again),
         advice=compute.REPEATED_CASTS.advice,
-        evidence=tuple(f"{units.duration(ns)} in {place}" for place, ns in list(places.items())[:LISTED]),
+        evidence=lines_of(places, int(joined.own_ns[again].sum())),
         simulation=simulation,
         kernels=kernels,
         window=window,
