@@ -60,6 +60,7 @@ HOMES = {
     "torch": (
         *("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch"),
         *("nsyswrap.capture.link_rates_probe", "nsyswrap.capture.product_rates_probe"),
+        "nsyswrap.experiments.work_record",
     ),
     "nvtx": ("nsyswrap.capture.annotate",),
 }
