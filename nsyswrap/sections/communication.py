@@ -18,6 +18,7 @@ from nsyswrap.sections import late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
 from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.missing_events import lost_processes
+from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -25,7 +26,6 @@ from nsyswrap.trace.tables import coded
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Communication between GPUs"
-LISTED = 3
 # Place of transfer among the spans of ``Collectives.exclusive``.
 TRANSFER = 2
 ALL_TRANSFER = (
