@@ -55,7 +55,7 @@ def test_eight_operators_with_most_time_are_measured(
 ) -> None:
     """Not those below 1 % of the window. The file has what was found, and a failure has a line."""
     times = [20, 90, 9, 10, 30, 40, 50, 60, 70, 80]
-    assert module.measured_alternatives(report(*times), options("true"), tmp_path, quiet=False)
+    assert module.measured_alternatives(report(*times), options(tmp_path), tmp_path, quiet=False)
     assert measured == [[f"aten::mm{at}" for at in (1, 9, 8, 7, 6, 5, 4, 0)]]
     assert json.loads((tmp_path / "alternatives.json").read_text()) == {"failure": "other processes use the GPU"}
     said = capsys.readouterr().err.splitlines()
@@ -66,7 +66,7 @@ def test_eight_operators_with_most_time_are_measured(
 
 
 def test_without_an_alternative_nothing_runs(measured: list[list[str]], tmp_path: Path) -> None:
-    assert not module.measured_alternatives(report(9), options("true"), tmp_path, quiet=False)
+    assert not module.measured_alternatives(report(9), options(tmp_path), tmp_path, quiet=False)
     assert (measured, list(tmp_path.iterdir())) == ([], [])
 
 
