@@ -4,9 +4,9 @@
     python bench/bench_large.py [--millions 10 25 50] [--memory 4GB] [--folder DIR]
 
 Each export holds the events of the committed BERT capture, repeated until it has so many GPU operations: 50 million
-have 98 million CUDA calls, 164 million OS calls and 17 GB. SQLite needs some minutes to write it, and it is removed when
-it was timed. The program prints seconds,
-CPU seconds, peak memory, what was read in detail, and the exponents of growth: 1 is linear.
+have 98 million CUDA calls, 164 million OS calls and 17 GB. SQLite needs some minutes to write it. It is removed when it
+was timed. The program prints seconds, CPU seconds, peak memory, what was read in detail, and the exponents of growth: 1
+is linear.
 """
 
 import argparse
