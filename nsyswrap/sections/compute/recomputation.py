@@ -12,8 +12,6 @@ for it the capture does not show: how much of the memory the program has in use 
 
 from functools import partial
 
-import numpy as np
-
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity
@@ -24,18 +22,16 @@ from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
-    Flags,
     costliest_places,
     find_if_costly,
     find_operators,
     named,
     of_calls,
     outputs,
+    place_evidence,
+    without,
 )
-from nsyswrap.sections.places import LISTED, Place
-from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import WhatIf
+from nsyswrap.sections.places import Place
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -62,9 +58,9 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         headline=compute.RECOMPUTATION.headline,
         words={"place": named(wanted or places)},
         lost_ns=int(joined.own_ns[again].sum()),
-        change=partial(_kept, joined, again),
+        change=partial(without, joined, again, "nothing is computed again, neither on the GPU nor by the host"),
         advice=compute.RECOMPUTATION.advice + Wording(check, ""),
-        evidence=tuple(f"{units.duration(ns)} in {place}" for place, ns in list(places.items())[:LISTED]),
+        evidence=place_evidence(places),
         simulation=simulation,
         kernels=kernels,
         window=window,
@@ -78,10 +74,3 @@ def kept_bytes(joined: JoinedKernels) -> int:
     # Operators that change a tensor make none, but copies into new ones are theirs.
     made = (each for each in again if not each.name.endswith("_") or each.name.endswith("copy_"))
     return sum(tensor.bytes or 0 for each in made for tensor in outputs(each))
-
-
-def _kept(joined: JoinedKernels, again: Flags, simulation: Simulation) -> WhatIf:
-    """Return the change "activations are kept"."""
-    rows = joined.rows[again & np.isin(joined.rows, simulation.operations)]
-    change = Change(operations=rows, factor=0.0, host=before_launches(simulation, rows))
-    return WhatIf(change, "nothing is computed again, neither on the GPU nor by the host")
