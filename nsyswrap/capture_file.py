@@ -14,6 +14,7 @@ from nsyswrap.capture.recorded_run import (
     XRAY_TABLE,
     recorded_copy_rates,
     recorded_host,
+    recorded_link_rates,
     recorded_product_rates,
     recorded_profiler_cost,
     recorded_steps_alone,
@@ -23,6 +24,7 @@ from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
 from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.link_rates import read_link_rates
 from nsyswrap.hardware.product_rates import read_product_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
@@ -90,6 +92,7 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         copy_rates=read_rates(recorded_copy_rates(capture)),
         profiler_cost=read_cost(recorded_profiler_cost(capture)),
         product_rates=read_product_rates(recorded_product_rates(capture)),
+        link_rates=read_link_rates(recorded_link_rates(capture)),
         host=host,
         steps_alone=read_steps_alone(recorded_steps_alone(capture)),
         xray=xray_of(capture),

@@ -3,6 +3,7 @@
 Times are int64 ns since capture start, sizes bytes, ratios shares of 1. Only ``units`` rounds, when a value is shown.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -127,8 +128,12 @@ class Fact:
     unit: Unit
 
 
-# Start of the evidence that names the line of Python with most samples.
-MOST_SAMPLES = "most samples: "
+# Starts of the evidence that names lines of Python: the one with most samples, and of the X-ray step the one that
+# launches most of the operations, or most of those that end idle time.
+MOST_SAMPLES, LAUNCHED_AT, ENDED_AT = "most samples: ", "launched at: ", "idle until launches at: "
+# What comes before the module in it.
+IN_MODULE = " in module "
+_MODULE = re.compile(rf"{IN_MODULE}(.+?)(?: and [0-9,]+ more)?(?:, |$)")
 SavingMethod = Literal["measured", "benchmarked", "simulated", "estimated"]
 
 
@@ -178,13 +183,19 @@ class Finding:
 
     @property
     def line(self) -> str | None:
-        """Return the line of Python with most samples; None where no stacks were sampled."""
-        return next((each.removeprefix(MOST_SAMPLES) for each in self.lines), None)
+        """Return the line of Python with most samples, or of the X-ray step, in words; None where it is not known."""
+        return self.lines[0].partition(": ")[2] if self.lines else None
+
+    @property
+    def module(self) -> str | None:
+        """Return the path of the module that launches most of what it is about; None where it is not known."""
+        found = next((match for each in self.lines if (match := _MODULE.search(each))), None)
+        return None if found is None else found[1]
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the evidence that names lines of Python; none where no stacks were sampled."""
-        return tuple(each for each in self.evidence if each.startswith(MOST_SAMPLES))
+        """Return the evidence that names lines of Python; none where they are not known."""
+        return tuple(each for each in self.evidence if each.startswith((MOST_SAMPLES, LAUNCHED_AT, ENDED_AT)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Profile two ranks where one is late, each time for another reason, and say what the report finds: docs/ranks.md.
+"""Profile jobs in which one rank is late, each time for another reason, and say what the report finds: docs/ranks.md.
 
-It needs two GPUs. Each case of rank_cases.py is profiled once, and compared with the runs without its fault. The
-redacted exports go into a folder. With --again DIR the table alone is written, from the exports in DIR: that needs no
-GPU. With --pack the captures that are committed are cut and written into tests/captures/ranks.
+It needs two GPUs, or as many as --gpus says. Each case of rank_cases.py is profiled once, and compared with the runs
+without its fault. The redacted exports go into a folder. With --again DIR the table alone is written, from the exports
+in DIR, which may be given several times: that needs no GPU. With --pack the captures that are committed are cut and
+written into tests/captures/ranks.
 """
 
 import argparse
@@ -11,11 +12,11 @@ import lzma
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import fault_captures
-from rank_cases import CASES, Case
+from rank_cases import CASES, LAST, Case
 from rank_runs import drop_other_processes, record_all
 
 from nsyswrap.capture_file import with_recorded
@@ -67,15 +68,26 @@ def kept_by(report: Report, rank: int) -> tuple[str, str]:
     return str(first["rule"]), str(first["phase"])
 
 
+def planted_rank(case: Case, report: Report) -> int | None:
+    """Return the number of the rank that has the fault; None for none."""
+    return max(_ranks(report)) if case.rank == LAST else case.rank
+
+
+def _ranks(report: Report) -> list[int]:
+    return [each.rank or 0 for each in report.gpus]
+
+
 def is_right(case: Case, report: Report) -> bool:
     """Return whether the first finding names the planted fault, and no finding names a rank that is not late."""
     first = next(iter(report.findings), None)
     ranks: dict[int | None, int | None] = {gpu.device_id: gpu.rank for gpu in report.gpus}
     named = {ranks.get(each.device_id) for each in report.findings if each.rule == RANK}
-    if case.rank is None:
-        return named <= {case.may_be_named} and (not case.rule or (first is not None and first.rule in case.rule))
-    is_first = first is not None and first.rule == RANK and ranks.get(first.device_id) == case.rank
-    return is_first and kept_by(report, case.rank)[0] in case.rule
+    planted = planted_rank(case, report)
+    if planted is None:
+        may_be_named = max(_ranks(report), default=0) if case.may_be_named == LAST else case.may_be_named
+        return named <= {may_be_named} and (not case.rule or (first is not None and first.rule in case.rule))
+    is_first = first is not None and first.rule == RANK and ranks.get(first.device_id) == planted
+    return is_first and kept_by(report, planted)[0] in case.rule
 
 
 def saved_ns(case: Case, report: Report, steps: Mapping[str, float]) -> float | None:
@@ -95,7 +107,8 @@ def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
     case, first, count = CASES[name], next(iter(report.findings), None), max(report.step.count or 0, 1)
     saved = saved_ns(case, report, steps)
     measured = None if saved is None else saved / 1e6
-    rule, phase = kept_by(report, case.rank) if case.rank is not None else ("", "")
+    planted = planted_rank(case, report)
+    rule, phase = kept_by(report, planted) if planted is not None else ("", "")
     said, predicted, near = "none" if first is None else f"`{first.rule}`", "-", "-" if measured is None else "no"
     if first is not None and first.rule == RANK:
         said = first.headline.split(":")[0]
@@ -105,6 +118,7 @@ def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
         near = "yes" if measured is not None and abs(point - measured) <= NEAR * measured else near
     cells = (
         f"`{name}`",
+        str(len(report.gpus)),
         case.planted,
         said,
         "yes" if is_right(case, report) else "no",
@@ -139,17 +153,22 @@ def report_of(export: Path) -> Report:
     return build_report(trace, settings=settings)
 
 
-def table(folder: Path) -> str:
-    """Return the table of all cases that have an export in a folder."""
+def rows(folder: Path) -> list[str]:
+    """Return the lines of all cases that have an export in a folder."""
     with tempfile.TemporaryDirectory() as temporary:
         found = {name: export_of(name, folder, Path(temporary)) for name in CASES}
         reports = {name: report_of(path) for name, path in found.items() if path is not None}
     steps = {name: step_ns(report) for name, report in reports.items()}
+    return [row(name, report, steps) for name, report in reports.items()]
+
+
+def table(folders: Sequence[Path]) -> str:
+    """Return the table of the cases of some folders; each folder has those of one number of GPUs."""
     head = (
-        "| case | planted | first finding | right | what kept the rank | step, ms | predicted saving, ms a step "
-        "| measured | within 25 % |\n|---|---|---|---|---|---|---|---|---|"
+        "| case | GPUs | planted | first finding | right | what kept the rank | step, ms | predicted saving, ms a step "
+        "| measured | within 25 % |\n|---|---:|---|---|---|---|---|---|---|---|"
     )
-    return "\n".join([head, *(row(name, report, steps) for name, report in reports.items())])
+    return "\n".join([head, *(line for folder in folders for line in rows(folder))])
 
 
 def write_page(text: str, page: Path = PAGE) -> None:
@@ -162,7 +181,10 @@ def options() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="CASE", help="cases (all)")
-    parser.add_argument("--again", type=Path, metavar="DIR", help="read exports here instead of profiling")
+    parser.add_argument("--gpus", type=int, default=2, metavar="N", help="ranks of each job (%(default)s)")
+    parser.add_argument(
+        "--again", type=Path, action="append", metavar="DIR", help="read exports here instead of profiling"
+    )
     parser.add_argument("--whole", type=Path, metavar="DIR", default=Path("ranks-captures"), help="keep exports here")
     parser.add_argument("--pack", action="store_true", help="write the captures that are committed")
     parser.add_argument("--seconds", type=float, default=1200, metavar="S", help="limit for all profiles (%(default)s)")
@@ -173,19 +195,19 @@ def options() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Profile and judge; 0 where all profiles worked."""
     chosen = options().parse_args(arguments)
-    folder = chosen.again or chosen.whole
-    folder.mkdir(parents=True, exist_ok=True)
+    folders = chosen.again or [chosen.whole]
+    folders[0].mkdir(parents=True, exist_ok=True)
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
         if not chosen.again:
-            wrong = record_all(chosen.names or list(CASES), Path(temporary), folder, chosen.seconds)
+            wrong = record_all(chosen.names or list(CASES), Path(temporary), chosen.whole, chosen.seconds, chosen.gpus)
         if chosen.pack:
             CAPTURES.mkdir(parents=True, exist_ok=True)
             for name in (name for name in chosen.names or CASES if CASES[name].committed):
-                if export := export_of(name, folder, Path(temporary)):
+                if export := export_of(name, folders[0], Path(temporary)):
                     print(name, pack(export, CAPTURES / f"{name}.sqlite.xz", CASES[name].committed))
     if not chosen.only_record:
-        write_page(table(folder))
+        write_page(table(folders))
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong else 0
 

@@ -2,28 +2,55 @@
 """Compare operators, modules and lines of the X-ray step with torch.profiler and FlopCounterMode, on a GPU.
 
     python tools/judge_xray.py --out FOLDER [--limit 400] [--lanes 4] [NAME ...]
+    python tools/judge_xray.py --out FOLDER --sampled [NAME ...]      lines against sampled stacks of the same run
+    python tools/judge_xray.py --out FOLDER --turns 5 [NAME ...]      measured steps with and without an X-ray step
 
 Each program of tools/xray_programs.py runs once under `nsyswrap profile` and once under PyTorch's own tools. A row says
 how much kernel time has an operator, a module and a line; for how much of it torch.profiler names the same operator;
 and how many floating-point operations a step has by both. docs/xray.md has the table.
+
+With --sampled, Python stacks are sampled in the recording. A sample inside a call that launches something has a line,
+and so has what is launched, from the X-ray step. With --turns, each program runs so many times with an X-ray step and
+without one, in turns.
 """
 
 import argparse
+import ctypes
 import json
 import os
+import sqlite3
+import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from nsyswrap.base.intervals import Spans, containing
+from nsyswrap.capture_file import with_recorded
+from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
+from nsyswrap.operators.fused_names import fused_operators
+from nsyswrap.operators.join import find_launchers
+from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED
+from nsyswrap.trace import tables
+from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import array, coded
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tools" / "xray_programs.py"
 # Enough for the steps before the recording, at most 100, and for the recording.
 LONGEST_S, STEPS, RECORDED = 180, 400, 20
 HEADS = ("program", "operator", "module", "line", "same operator", "FLOPs of a step", "by PyTorch")
+# torch.profiler leaves longer names as they are. Source: libkineto/src/Demangle.cpp.
+LONGEST_DEMANGLED = 1024
+# What the profiler itself does is no operator.
+NO_OPERATORS = frozenset({"Activity Buffer Request"})
 
 
 def names_of_programs() -> list[str]:
@@ -34,57 +61,155 @@ def names_of_programs() -> list[str]:
     return [*xray_programs.NAMES, *(f"{name}{xray_programs.COMPILED}" for name in xray_programs.BOTH)]
 
 
+def profile(name: str, folder: Path, *options: str) -> dict[str, Any]:
+    """Run a program under `nsyswrap profile` and return its report.
+
+    Raises:
+        OSError: The run has failed; with the end of its output.
+    """
+    words = ("profile", "--output", str(folder), "--force", "--steps", str(RECORDED), "--stop-after", "--quiet")
+    run("-m", "nsyswrap", *words, *options, "--", sys.executable, str(PROGRAMS), name, "--steps", str(STEPS))
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return report
+
+
+def run(*words: str) -> None:
+    """Run Python.
+
+    Raises:
+        OSError: It has failed; with the end of its output.
+    """
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(  # noqa: S603 - words of ours
+        [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False
+    )
+    if done.returncode:
+        raise OSError(f"{words}: {(done.stdout + done.stderr)[-900:]}")
+
+
 def measure(name: str, folder: Path) -> dict[str, Any]:
     """Run a program both ways and return its row.
 
     Raises:
         OSError: A run has failed; with the end of its output.
     """
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}:{os.environ.get('PYTHONPATH', '')}"}
-    profile = ("profile", "--output", str(folder / name), "--steps", str(RECORDED), "--stop-after", "--quiet", "--")
+    section = profile(name, folder / name)["sections"]["operators"]
     answers = folder / f"{name}.json"
-    for words in (
-        ("-m", "nsyswrap", *profile, sys.executable, str(PROGRAMS), name, "--steps", str(STEPS)),
-        (str(PROGRAMS), name, "--profiler", str(answers)),
-    ):
-        run = subprocess.run(  # noqa: S603 - words of ours
-            [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False
-        )
-        if run.returncode:
-            raise OSError(f"{words}: {(run.stdout + run.stderr)[-900:]}")
-    report = json.loads((folder / name / "report.json").read_text(encoding="utf-8"))
-    section = report["sections"]["operators"]
+    run(str(PROGRAMS), name, "--profiler", str(answers))
     facts = {label: fact["value"] for label, fact in section["facts"].items()}
     said = json.loads(answers.read_text(encoding="utf-8")) if answers.exists() else {}
-    same = same_operator(section["tables"]["kernels"], said.get("kernels", {}))
-    return {
-        "program": name,
-        "notes": section["notes"],
-        **facts,
-        "same_operator": same,
-        "by_pytorch": said.get("operations"),
-    }
+    names = names_by_pytorch(folder / name / "capture.sqlite")
+    same = same_operator(section["tables"]["kernels"], said.get("kernels", {}), names)
+    return {"program": name, "notes": section["notes"], **facts, **same, "by_pytorch": said.get("operations")}
 
 
-def same_operator(rows: list[dict[str, Any]], kernels: dict[str, dict[str, float]]) -> float | None:
-    """Return the share of kernel time for which both name the same operator; None where nothing can be compared.
+def names_by_pytorch(capture: Path) -> dict[str, str]:
+    """Return the name that torch.profiler gives each kernel, by that of nsys: they read a mangled name differently."""
+    demangle = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
+    demangle.restype, demangle.argtypes = ctypes.c_void_p, [ctypes.c_char_p, *[ctypes.c_void_p] * 3]
+    with closing(sqlite3.connect(capture)) as database:
+        pairs = database.execute(
+            "SELECT DISTINCT ours.value, mangled.value FROM CUPTI_ACTIVITY_KIND_KERNEL "
+            "JOIN StringIds ours ON ours.id = demangledName JOIN StringIds mangled ON mangled.id = mangledName"
+        ).fetchall()
+    found = {}
+    for ours, mangled in pairs:
+        short = len(mangled) <= LONGEST_DEMANGLED
+        text = demangle(mangled.encode(), None, None, ctypes.byref(ctypes.c_int())) if short else None
+        found[ours] = (ctypes.string_at(text) if text else mangled.encode()).decode()
+    return found
+
+
+def same_operator(
+    rows: Sequence[Mapping[str, Any]], kernels: Mapping[str, Mapping[str, float]], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the share of kernel time for which both name the same operator.
 
     Args:
         rows: Our kernels by operator, with their time.
         kernels: Those of torch.profiler: kernel -> operator -> time. A kernel that both know is compared by how its
-            time is divided among operators.
+            time is divided among operators. Of a kernel of Inductor, torch.profiler has its name as the operator.
+        names: The name of a kernel in ``kernels``, by ours.
+
+    Returns:
+        same_operator: The share; None where nothing can be compared. compared: The share of kernel time that is
+        compared. differing: The kernels that differ most, with the share of time, and operators by both.
     """
     ours: dict[str, Counter[str]] = {}
     for row in rows:
-        ours.setdefault(row["name"], Counter())[row["operator"]] += row["total_ns"]
-    compared = equal = 0.0
+        ours.setdefault(names.get(row["name"], row["name"]), Counter())[row["operator"]] += row["total_ns"]
+    whole = sum(each.total() for each in ours.values())
+    compared, differing = 0.0, []
     for name, operators in ours.items():
-        theirs = kernels.get(name, {})
-        total, whole = sum(operators.values()), sum(theirs.values())
-        if whole:
+        theirs: dict[str, float] = {}
+        for operator, us in kernels.get(name, {}).items():
+            if operator not in NO_OPERATORS:
+                known = " + ".join(fused_operators(operator)) or operator
+                theirs[known] = theirs.get(known, 0) + us
+        total, of_them = operators.total(), sum(theirs.values())
+        if of_them:
             compared += total
-            equal += total * sum(min(ns / total, theirs.get(each, 0) / whole) for each, ns in operators.items())
-    return equal / compared if compared else None
+            same = sum(min(ns / total, theirs.get(each, 0) / of_them) for each, ns in operators.items())
+            differing.append(((1 - same) * total / whole, name, dict(operators), theirs))
+    differing.sort(key=lambda each: -each[0])
+    return {
+        "same_operator": 1 - sum(each[0] for each in differing) * whole / compared if compared else None,
+        "compared": compared / whole if whole else None,
+        "differing": differing[:5],
+    }
+
+
+def same_lines(context: TraceContext) -> tuple[int, int, Counter[tuple[str, str]]]:
+    """Return for how many samples inside of launches the line is that of the X-ray step, and how many both know.
+
+    Backward passes run in a thread without Python: their lines are those of their forward operators.
+
+    Returns:
+        Equal ones, all, and the pairs that differ: sampled, of the X-ray step.
+    """
+    found, operations, samples = find_launchers(context), context.operations, context.trace[tables.SAMPLES]
+    of_call = {
+        int(operations.call[row]): found.calls[call].line
+        for row, call in enumerate(found.call.tolist())
+        if call >= 0 and operations.call[row] >= 0 and found.calls[call].role not in {BACKWARD, RECOMPUTED}
+    }
+    calls, equal, differing = context.trace[tables.CALLS], 0, Counter[tuple[str, str]]()
+    rows = np.array(sorted(each for each, line in of_call.items() if line), np.intp)
+    thread, start, end = coded(calls, "thread")[rows], array(calls, "start")[rows], array(calls, "end")[rows]
+    for each in np.unique(thread).tolist():
+        mine, of_thread = np.flatnonzero(thread == each), np.flatnonzero(array(samples, "thread") == each)
+        order = mine[np.argsort(start[mine], kind="stable")]
+        inside = containing(Spans(start[order], end[order]), array(samples, "start")[of_thread])
+        for sample, at in zip(of_thread[inside >= 0].tolist(), inside[inside >= 0].tolist(), strict=True):
+            stack = context.lines.stacks[int(array(samples, "stack")[sample])]
+            frame = next((one for one in stack if one.line and not one.file.startswith(("torch/", "triton/"))), None)
+            if frame is not None:
+                pair = (f"{frame.file}:{frame.line}", of_call[int(rows[order[at]])])
+                equal += pair[0] == pair[1]
+                differing.update([pair] if pair[0] != pair[1] else [])
+    return equal, equal + differing.total(), differing
+
+
+def judge_lines(name: str, folder: Path) -> str:
+    """Run a program with sampled stacks, and return a row of the table of lines."""
+    profile(name, folder / name, "--python-sampling")
+    capture = folder / name / "capture.sqlite"
+    trace, settings = with_recorded(load_export(capture), capture, NO_SETTINGS)
+    equal, both, differing = same_lines(find_context(trace, settings))
+    print(*differing.most_common(3), sep="\n")
+    return f"| {name} | {both} | {f'{equal / both:.1%}' if both else ''} |"
+
+
+def judge_turns(name: str, folder: Path, turns: int) -> str:
+    """Run a program with and without an X-ray step in turns, and return a row of the table of times."""
+    lengths: dict[str, list[float]] = {"--xray": [], "--no-xray": []}
+    for turn in range(turns):
+        for option in list(lengths)[:: 1 if turn % 2 else -1]:
+            report = profile(name, folder / name, option, "--no-profiler-cost")
+            lengths[option].append(report["step"]["recorded_ns"] / 1e6)
+    found = [(statistics.median(each), min(each), max(each)) for each in lengths.values()]
+    cells = (f"{middle:.2f} ({low:.2f} to {high:.2f})" for middle, low, high in found)
+    return f"| {name} | {turns} | {' | '.join(cells)} | {found[0][0] / found[1][0] - 1:+.1%} |"
 
 
 def line(row: dict[str, Any]) -> str:
@@ -104,6 +229,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--limit", type=float, default=400, metavar="S", help="begin no program after S seconds")
     parser.add_argument("--lanes", type=int, default=4, help="how many programs run beside one another")
+    parser.add_argument("--sampled", action="store_true", help="compare lines with sampled stacks")
+    parser.add_argument("--turns", type=int, default=0, metavar="N", help="compare N runs with as many without it")
     chosen = parser.parse_args()
     ends, rows = time.monotonic() + chosen.limit, []
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -113,16 +240,27 @@ def main() -> int:
             print(f"{name}: left out, the time is over", flush=True)
             return
         try:
+            if chosen.sampled or chosen.turns:
+                text = judge_turns(name, chosen.out, chosen.turns) if chosen.turns else judge_lines(name, chosen.out)
+                print(text, flush=True)
+                return
             rows.append(measure(name, chosen.out))
         except (OSError, KeyError, subprocess.TimeoutExpired) as error:
             print(f"{name}: {error!r}", flush=True)
             return
-        print(line(rows[-1]), *rows[-1]["notes"], sep="\n", flush=True)
+        print(line(rows[-1]), *rows[-1]["differing"], flush=True, sep="\n")
         (chosen.out / "rows.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
-    with ThreadPoolExecutor(chosen.lanes) as lanes:
+    heads: tuple[str, ...] = HEADS
+    if chosen.turns:
+        heads = ("program", "turns", "step with it, ms", "step without it, ms", "differ by")
+    elif chosen.sampled:
+        heads = ("program", "samples that both know", "same line")
+    print("| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", sep="\n", flush=True)
+    with ThreadPoolExecutor(1 if chosen.turns else chosen.lanes) as lanes:
         list(lanes.map(one, chosen.names or names_of_programs()))
-    print("\n| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|", *map(line, rows), sep="\n")
+    if rows:
+        print("", "| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *map(line, rows), sep="\n")
     return 0
 
 

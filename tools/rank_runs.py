@@ -20,10 +20,12 @@ from pathlib import Path
 from rank_cases import CASES, Case
 
 WORKLOADS = Path(__file__).resolve().parent.parent / "workloads" / "ranks"
-GPUS, BUSY_S = 2, 60
+BUSY_S = 60
 # A profile may take so long; one that begins later than this before the limit would be cut off.
 LONGEST_S, ENOUGH_S = 60, 30
 POLL_S = 0.2
+# Three steps of warm-up, twenty that are only timed, sixteen that are recorded, the X-ray step, and two after it.
+STEPS, RECORDED = 42, "23:39"
 # The programs print this for each rank when they have done their steps.
 DONE = "ms a step"
 # Each capture goes on with what `profile` recorded beside it, and with its report.
@@ -32,7 +34,7 @@ KEPT = ("run.json", "host.json", "report.json")
 ALWAYS = (("NCCL_NVLS_ENABLE", "0"),)
 
 
-def command(case: Case, folder: Path, port: int) -> list[str]:
+def command(case: Case, folder: Path, port: int, gpus: int) -> list[str]:
     """Return the command that profiles one case."""
     launcher = [
         "-m",
@@ -44,26 +46,27 @@ def command(case: Case, folder: Path, port: int) -> list[str]:
         "--master-port",
         str(port),
     ]
-    ranks = ["--nproc-per-node", str(GPUS), f"{case.program}.py", "--fault", case.fault]
+    processes = 1 if case.in_one_process else gpus
+    ranks = ["--nproc-per-node", str(processes), f"{case.program}.py", "--fault", case.fault, "--steps", str(STEPS)]
     variables = [word for pair in (*ALWAYS, *case.variables) for word in ("--env", "=".join(pair))]
-    words = [sys.executable, "-m", "nsyswrap", "profile", "-o", str(folder), "--annotate", "auto"]
+    words = [sys.executable, "-m", "nsyswrap", "profile", "-o", str(folder), "--steps", RECORDED]
     options = ["--timeout", str(LONGEST_S), "--cwd", str(WORKLOADS), *variables]
     return [*words, *options, "--", sys.executable, *launcher, *ranks]
 
 
-def start(name: str, folder: Path, port: int) -> tuple["subprocess.Popen[bytes]", Path]:
+def start(name: str, folder: Path, port: int, gpus: int) -> tuple["subprocess.Popen[bytes]", Path]:
     """Start the profile of one case, and wait until its program has done its steps or has ended; return its log."""
     case, log = CASES[name], folder / f"{name}.log"
     busy = [sys.executable, str(WORKLOADS / "busy_gpu.py"), str(BUSY_S)]
-    last = {**os.environ, "CUDA_VISIBLE_DEVICES": str(GPUS - 1)}
+    last = {**os.environ, "CUDA_VISIBLE_DEVICES": str(gpus - 1)}
     beside = subprocess.Popen(busy, env=last) if case.beside else None  # noqa: S603 - a program of this folder
     with log.open("wb") as out:
         running = subprocess.Popen(  # noqa: S603 - nsyswrap itself
-            command(case, folder / name, port), stdout=out, stderr=subprocess.STDOUT
+            command(case, folder / name, port, gpus), stdout=out, stderr=subprocess.STDOUT
         )
     until = time.monotonic() + LONGEST_S
     while running.poll() is None and time.monotonic() < until:
-        if log.read_text(errors="replace").count(DONE) >= GPUS:
+        if log.read_text(errors="replace").count(DONE) >= (1 if case.in_one_process else gpus):
             break
         time.sleep(POLL_S)
     if beside is not None:
@@ -107,7 +110,7 @@ def drop_other_processes(export: Path) -> None:
         database.execute("VACUUM")
 
 
-def record_all(names: Sequence[str], folder: Path, target: Path, seconds: float) -> list[str]:
+def record_all(names: Sequence[str], folder: Path, target: Path, seconds: float, gpus: int) -> list[str]:
     """Profile cases and write their redacted exports; return what went wrong.
 
     Args:
@@ -115,6 +118,7 @@ def record_all(names: Sequence[str], folder: Path, target: Path, seconds: float)
         folder: An empty folder for the results.
         target: Where a folder for each case goes.
         seconds: The limit for all.
+        gpus: The ranks of each job.
     """
     began = time.monotonic()
     until, wrong = began + seconds, []
@@ -124,7 +128,7 @@ def record_all(names: Sequence[str], folder: Path, target: Path, seconds: float)
             if time.monotonic() > until - ENOUGH_S:
                 wrong.append(f"{name}: left out, the time is up")
                 continue
-            running, log = start(name, folder, 29600 + number)
+            running, log = start(name, folder, 29600 + number, gpus)
             steps = "; ".join(line for line in log.read_text(errors="replace").splitlines() if DONE in line)
             print(f"{time.monotonic() - began:.0f} s: {name}: {steps or 'no step'}", flush=True)
             kept.append(pool.submit(keep, name, folder, running, until, target))

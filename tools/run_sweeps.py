@@ -1,12 +1,15 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Run sweeps of reports/sweeps on this machine within a hard limit, and pack what is committed of them.
 
-    python tools/run_sweeps.py --out DIR --limit 460 alexnet
+    python tools/run_sweeps.py --out DIR --limit 420 alexnet
     python tools/run_sweeps.py --out DIR --limit 440 mnist-workers cifar-workers
 
 Each DIR/NAME gets sweep.toml, sweep.json, and of each run CELL/report.json.xz and the end of its output. A sweep that
 fails, or that the limit ends, leaves what it has, and the next one runs. With --tiny the programs are small enough for
 a CPU.
+
+A sweep over GPUs starts the next run as soon as a program has done its steps, while its capture is exported. Runs with
+the most GPUs come first; runs that fit on the GPUs together train at the same time. That needs about ten cores a GPU.
 """
 
 import argparse
@@ -19,19 +22,29 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gallery_results import cut
+
+from nsyswrap.cli.sweep_runs import PROFILE, RUNS, planned_seed
+from nsyswrap.sweep.cells import Cell, cells_of
+from nsyswrap.sweep.order import shuffled
+from nsyswrap.sweep.spec import GPUS, SweepSpec, parse
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "reports" / "sweeps"
 # Kept for packing, in seconds, and given to a sweep to end.
 PACK_S, END_S = 5.0, 20.0
+# A run that begins later than this before the limit would not end in time, in seconds. Workloads print DONE at the end.
+LAST_START_S, POLL_S, DONE = 45.0, 0.1, "(medians)"
 # What makes the programs small: a CPU only shows that they run.
 TINY = {
+    "--steps 33:63": "--trace nvtx --steps 5:9",
+    "--steps 66": "--steps 12",
     "--steps 30": "--steps 3",
     "--steps 60": "--steps 4",
-    "[8, 16, 32, 128]": "[2, 4]",
+    "[8, 16, 32, 128]": "[4, 8]",
     "[0, 1, 2, 4, 6, 8]": "[0, 1]",
     "[512]": "[8]",
     "alexnet_scaling.py": "alexnet_scaling.py --side 64",
@@ -93,6 +106,70 @@ def prepare(names: list[str], env: Mapping[str, str], folder: Path, until: float
             process.kill()
 
 
+@dataclass
+class Running:
+    """A run that was started: its process, its cell, its GPUs, those of them that it still uses, and its output."""
+
+    process: "subprocess.Popen[bytes]"
+    cell: Cell
+    gpus: frozenset[int]
+    output: Path
+    began_s: float
+    trains: bool = True
+
+    def still_trains(self) -> bool:
+        """Return whether the program still does its steps."""
+        words = self.cell.command
+        ranks = int(words[words.index("--nproc-per-node") + 1]) if "--nproc-per-node" in words else 1
+        said = self.output.read_text(encoding="utf-8", errors="replace").count(DONE)
+        self.trains = self.trains and said < ranks and self.process.poll() is None
+        return self.trains
+
+
+def run_beside(spec: SweepSpec, folder: Path, env: Mapping[str, str], until: float) -> None:
+    """Run the cells of a sweep over GPUs in a folder, as `nsyswrap sweep` would, several at a time where GPUs are free.
+
+    `nsyswrap sweep` then finds each run that has its report, and runs what is missing.
+    """
+    axis = spec.axis(GPUS)
+    free = set(range(max(int(each.number or 1) for each in axis.values) if axis else 1))
+    waiting = sorted(shuffled(cells_of(spec), planned_seed(spec, folder), 1), key=lambda cell: -(cell.gpus or 1))
+    running: list[Running] = []
+    while (waiting or running) and time.monotonic() < until:
+        for each in running:
+            if each.trains and not each.still_trains():
+                free |= each.gpus
+                print(f"   {each.cell.label}: trained after {time.monotonic() - each.began_s:.0f} s", flush=True)
+            if time.monotonic() - each.began_s > spec.budget.run_time_s:
+                each.process.terminate()
+        for each in [one for one in running if one.process.poll() is not None]:
+            running.remove(each)
+            ending = f"exit code {each.process.returncode} after {time.monotonic() - each.began_s:.0f} s"
+            print(f"   {each.cell.label}: {ending}", flush=True)
+        if waiting and (waiting[0].gpus or 1) <= len(free) and time.monotonic() < until - LAST_START_S:
+            cell = waiting.pop(0)
+            gpus = frozenset(sorted(free)[: cell.gpus or 1])
+            free -= gpus
+            port = {"PET_MASTER_PORT": str(29500 + len(waiting))}
+            visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, sorted(gpus)))}
+            place = folder / RUNS / cell.key / "run-1"
+            place.parent.mkdir(parents=True)
+            argv = [*PROFILE, "-o", str(place), *spec.options, "--", *cell.command]
+            output = place.with_suffix(".txt")
+            with output.open("wb") as out:
+                process = subprocess.Popen(  # noqa: S603 - nsyswrap itself
+                    argv, env={**env, **cell.environment, **visible, **port}, cwd=ROOT, stdout=out, stderr=out
+                )
+            running.append(Running(process, cell, gpus, output, time.monotonic()))
+        elif not running:
+            break
+        time.sleep(POLL_S)
+    for each in running:
+        each.process.terminate()
+    for each in running:
+        each.process.wait(END_S)
+
+
 def pack(source: Path, target: Path) -> None:
     """Copy what is committed of a sweep: its result, and of each run the output and the report, cut and packed.
 
@@ -136,7 +213,12 @@ def main() -> None:
             for old, new in TINY.items() if chosen.tiny else ():
                 text = text.replace(old, new)
             described, target = folder / f"{name}.toml", folder / name
-            described.write_text('profile = "--trace nvtx"\n' * chosen.tiny + text, encoding="utf-8")
+            if chosen.tiny and "profile =" not in text:
+                text = f'profile = "--trace nvtx"\n{text}'
+            described.write_text(text, encoding="utf-8")
+            spec = parse(text, name)
+            if spec.axis(GPUS) is not None:
+                run_beside(spec, target, env, until)
             argv = [sys.executable, "-m", "nsyswrap", "sweep", str(described), "--no-record", "-o", str(target)]
             call(name, argv, env, until)
             pack(target, chosen.out / name)

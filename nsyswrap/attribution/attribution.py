@@ -21,7 +21,7 @@ from nsyswrap.attribution.profiler_time import with_profiler_time
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.attribution.sampled_lines import find_sampled_lines
 from nsyswrap.attribution.sampled_stacks import find_sampled_stacks
-from nsyswrap.base.intervals import Times, Window
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.loop.context import TraceContext
@@ -48,6 +48,7 @@ class Attribution:
         steps_by_cause: The same by cause, shape (causes, steps).
         lines: Sampled lines of Python by cause, rule and phase, as ``find_sampled_lines`` returns them.
         stacks: Sampled stacks of Python by rule, as ``find_sampled_stacks`` returns them.
+        ender: Row in the context's operations of what ends each gap; -1 for none.
         usual_gap_ns: The longest gap that the usual pace of launches explains, in ns.
     """
 
@@ -60,6 +61,7 @@ class Attribution:
     steps_by_cause: npt.NDArray[np.int64]
     lines: pd.DataFrame
     stacks: pd.DataFrame
+    ender: Indices
     usual_gap_ns: float
 
     def of_rule(self, rule: str) -> Mask:
@@ -121,6 +123,7 @@ def _attribution(idle: IdlePieces) -> Attribution:
         steps_by_cause=_by_step(context, pieces, pieces.cause, len(CAUSES)),
         lines=find_sampled_lines(context, pieces, rule, (CAUSES, RULES)),
         stacks=find_sampled_stacks(context, pieces, rule, RULES),
+        ender=idle.gaps.ender,
         usual_gap_ns=idle.usual_gap_ns,
     )
 

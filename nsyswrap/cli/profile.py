@@ -125,7 +125,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     measured = measured_here(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
         wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
-        result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, measured, launch))
+        result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, measured, launch, quiet=quiet))
         report = first_report(result, read, planned)
         if baseline or counterfactual is not None:
             from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs  # noqa: PLC0415 - heavy; rarely used
@@ -160,13 +160,15 @@ def first_report(result: "CaptureResult", read: "Callable[[Path], Report]", plan
 
 
 def recorder(
-    options: "CaptureOptions", measured: "dict[str, dict[str, Any]]", launch: Launch | None
+    options: "CaptureOptions", measured: "dict[str, dict[str, Any]]", launch: Launch | None, *, quiet: bool
 ) -> "Callable[[CaptureResult, Path], None]":
     """Return the function that writes run.json beside a fresh capture, and begins to load the analysis."""
-    from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.recorded_run import LINK_RATES  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.run_record import run_record  # noqa: PLC0415
 
     def write(result: "CaptureResult", folder: Path) -> None:
-        record = run_record(result, options, __version__, measured=measured)
+        links = measured_links(options, folder, quiet=quiet, kept_only=launch is not None) if measured else {}
+        record = run_record(result, options, __version__, measured={**measured, LINK_RATES: links})
         if launch is not None:
             remove_joint_report(result.folder)
             record[LAUNCH] = launch.record()
@@ -226,6 +228,26 @@ def measured_rates(options: "CaptureOptions", *, quiet: bool, kept_only: bool = 
             click.echo("nsyswrap: measuring what products reach on this GPU, once, for some seconds ...", err=True)
 
     return product_rates(program_python(options), announce, kept_only=kept_only)
+
+
+def measured_links(options: "CaptureOptions", folder: Path, *, quiet: bool, kept_only: bool) -> "dict[str, Any]":
+    """Return how long collectives take between the GPUs of this machine: kept, or measured after a job of ranks.
+
+    Args:
+        options: What ran, whose Python has PyTorch.
+        folder: Its folder, with the steps that each rank timed alone.
+        quiet: Announce no measurement.
+        kept_only: Measure nothing, because other ranks use the GPUs at the same time.
+    """
+    from nsyswrap.capture.arming import program_python  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.link_rates import link_rates  # noqa: PLC0415
+    from nsyswrap.capture.steps_alone import ranks_in  # noqa: PLC0415
+
+    def announce() -> None:
+        if not quiet:
+            click.echo("nsyswrap: measuring the links between these GPUs, once, for some seconds ...", err=True)
+
+    return link_rates(program_python(options), ranks_in(folder), announce, kept_only=kept_only)
 
 
 def captured(

@@ -20,6 +20,7 @@ from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.events.xray_record import XrayRecord
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.hardware.link_rates import NO_LINK_RATES, LinkRates
 from nsyswrap.hardware.product_rates import NO_PRODUCT_RATES, MeasuredRates
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
@@ -55,6 +56,7 @@ class Settings:
         steps_alone: The steps that were timed without recording.
         xray: What PyTorch said of the X-ray step of each process.
         product_rates: What products of matrices reach on the GPU of that machine.
+        link_rates: How long collectives take between the GPUs of that machine.
     """
 
     step_pattern: str = ""
@@ -69,6 +71,7 @@ class Settings:
     steps_alone: StepsAlone = NO_STEPS_ALONE
     xray: XrayRecord = ()
     product_rates: MeasuredRates = NO_PRODUCT_RATES
+    link_rates: LinkRates = NO_LINK_RATES
 
 
 NO_SETTINGS = Settings()

@@ -7,55 +7,34 @@ torch/_inductor/utils.py, ``get_fused_kernel_name`` with ``original_aten``, and 
 import re
 
 _FUSED = re.compile(r"^triton_(?:poi|red|per|tem|for|mm|mix|unk|split_scan)_fused_(.+?)(?:_\d+)?(?:\.kd)?$")
-# Names of operators of ATen that hold an underscore, the longest first: the names in a kernel's are joined by one.
-_LONG = re.compile(
-    "|".join(
-        sorted(
-            (
-                *("native_layer_norm_backward", "native_layer_norm", "native_group_norm_backward", "native_group_norm"),
-                *("native_batch_norm_backward", "native_batch_norm", "_native_batch_norm_legit_functional"),
-                *("_native_batch_norm_legit", "native_dropout_backward", "native_dropout", "_softmax_backward_data"),
-                *(
-                    "_log_softmax_backward_data",
-                    "_log_softmax",
-                    "_softmax",
-                    "_to_copy",
-                    "_unsafe_view",
-                    "_unsafe_index",
-                ),
-                *("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward", "index_put"),
-                *("embedding_dense_backward", "threshold_backward", "gelu_backward", "silu_backward", "tanh_backward"),
-                *(
-                    "sigmoid_backward",
-                    "max_pool2d_with_indices_backward",
-                    "max_pool2d_with_indices",
-                    "mse_loss_backward",
-                ),
-                *("mse_loss", "avg_pool2d_backward", "avg_pool2d", "_adaptive_avg_pool2d", "convolution_backward"),
-                *(
-                    "hardswish_backward",
-                    "hardtanh_backward",
-                    "select_scatter",
-                    "slice_scatter",
-                    "scatter_add",
-                    "new_zeros",
-                ),
-                *(
-                    "constant_pad_nd",
-                    "upsample_nearest2d",
-                    "upsample_bilinear2d",
-                    "zeros_like",
-                    "ones_like",
-                    "full_like",
-                ),
-                *("empty_like", "new_empty", "new_full", "scalar_tensor", "logical_and", "logical_not", "bitwise_and"),
-                *("masked_fill", "log_sigmoid_forward", "_fused_rms_norm", "slice_backward", "select_backward"),
-                *("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention", "rsub"),
-            ),
-            key=lambda each: (-len(each), each),
-        )
-    )
-)
+# Names of operators that hold an underscore: the names in a kernel's are joined by one.
+_LONG = """
+    _adaptive_avg_pool2d _embedding_bag _fft_c2c _foreach_add _foreach_addcdiv _foreach_addcmul _foreach_div
+    _foreach_lerp _foreach_mul _foreach_sqrt _fused_rms_norm _fused_rms_norm_backward _grouped_mm _log_softmax
+    _log_softmax_backward_data _native_batch_norm_legit _native_batch_norm_legit_functional _safe_softmax
+    _scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention
+    _scaled_dot_product_flash_attention _scaled_mm _softmax _softmax_backward_data _to_copy _unsafe_index
+    _unsafe_view _weight_norm_interface as_strided as_strided_scatter avg_pool2d avg_pool2d_backward
+    binary_cross_entropy binary_cross_entropy_with_logits bitwise_and bitwise_not bitwise_or bitwise_xor
+    clamp_max clamp_min constant_pad_nd convert_element_type convolution_backward cross_entropy_loss
+    diagonal_copy elu_backward embedding_dense_backward empty_like empty_strided full_like gelu_backward
+    hardsigmoid_backward hardswish_backward hardtanh_backward huber_loss index_add index_copy index_put
+    index_select inductor_lookup_seed inductor_randint inductor_random inductor_seeds leaky_relu
+    leaky_relu_backward linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logical_and logical_not
+    logical_or logical_xor masked_fill masked_scatter max_pool2d_with_indices max_pool2d_with_indices_backward
+    max_pool3d_with_indices mse_loss mse_loss_backward native_batch_norm native_batch_norm_backward
+    native_channel_shuffle native_dropout native_dropout_backward native_group_norm native_group_norm_backward
+    native_layer_norm native_layer_norm_backward new_empty new_full new_ones new_zeros nll_loss2d_backward
+    nll_loss2d_forward nll_loss_backward nll_loss_forward ones_like pixel_shuffle prepare_softmax_online
+    rand_like randn_like reflection_pad2d repeat_interleave scalar_tensor scatter_add scatter_reduce
+    select_backward select_scatter sigmoid_backward silu_backward slice_backward slice_scatter smooth_l1_loss
+    smooth_l1_loss_backward softplus_backward split_with_sizes std_mean sym_size tanh_backward
+    threshold_backward upsample_bicubic2d upsample_bilinear2d upsample_nearest1d upsample_nearest2d
+    upsample_nearest3d var_mean zeros_like
+""".split()  # noqa: SIM905 - as quoted words they take thrice the lines
+_KNOWN = re.compile("|".join(sorted(_LONG, key=lambda each: (-len(each), each))))
+# An operator with another name; those of ATen that are private begin with an underscore.
+_OTHER = re.compile(r"_?[^_]+|_+$")
 
 
 def fused_operators(kernel: str) -> tuple[str, ...]:
@@ -64,9 +43,7 @@ def fused_operators(kernel: str) -> tuple[str, ...]:
     if found is None:
         return ()
     names, rest = [], found[1]
-    while rest:
-        known = _LONG.match(rest)
-        name = known[0] if known else rest.partition("_")[0] or rest
-        names.append(name)
-        rest = rest[len(name) :].removeprefix("_") if not rest[len(name) :].startswith("__") else rest[len(name) + 1 :]
-    return tuple(name for name in names if name)
+    while rest and (each := _KNOWN.match(rest) or _OTHER.match(rest)):
+        names.append(each[0])
+        rest = rest[each.end() :].removeprefix("_")
+    return tuple(names)

@@ -246,6 +246,8 @@ ATTENTION: Mapping[str, AttentionArguments] = {
     "_scaled_dot_product_flash_attention_backward": AttentionArguments(1, 11, is_backward=True, packed=6),
     "_scaled_dot_product_efficient_attention_backward": AttentionArguments(1, 11, is_backward=True),
     "_scaled_dot_product_cudnn_attention_backward": AttentionArguments(1, 14, is_backward=True, packed=9),
+    "_cudnn_attention_forward": AttentionArguments(0, 10, packed=4),
+    "_cudnn_attention_backward": AttentionArguments(1, 14, is_backward=True, packed=9),
     "_flash_attention_forward": AttentionArguments(0, 8, heads_first=False, packed=3),
     "_efficient_attention_forward": AttentionArguments(0, 9, heads_first=False, packed=4),
     "_flash_attention_backward": AttentionArguments(1, 11, heads_first=False, is_backward=True, packed=6),

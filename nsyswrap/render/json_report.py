@@ -83,9 +83,10 @@ WINDOW = record_of(Window, "label source start_ns end_ns", "window")
 CAPABILITY = Codec(TEXT.schema, _capability, lambda known: f"{known[0]}.{known[1]}")
 FINDING = record_of(
     Finding,
-    "rule severity headline lost_ns saving saving_method line advice evidence device_id rank section window",
+    "rule severity headline lost_ns saving saving_method line module advice evidence device_id rank section window",
     "finding",
     line=_written(null_or(TEXT), attrgetter("line")),
+    module=_written(null_or(TEXT), attrgetter("module")),
     rank=_written(NULL_OR_WHOLE),
     section=_written(null_or(TEXT)),
     window=WINDOW,

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import summary_model
-from nsyswrap.render.code_of_kernels import named
 
 # Tables of the section on tensor cores whose rows are columns here.
 _IN_IT = frozenset({"kernels", "not_used"})
@@ -62,7 +62,15 @@ def _most(section: Section | None, table: str, column: str) -> dict[str, str]:
         mine, text = times.setdefault(str(row["name"]), {}), str(row[column])
         if text:
             mine[text] = mine.get(text, 0) + int(row["total_ns"])
-    return {name: named(mine) for name, mine in times.items()}
+    return {name: _named(mine) for name, mine in times.items()}
+
+
+def _named(times: dict[str, int]) -> str:
+    """Return the name with most time, and how many more there are; empty for none."""
+    if not times:
+        return ""
+    first = min(times, key=lambda name: (-times[name], name))
+    return first if len(times) == 1 else f"{first} and {units.count(len(times) - 1)} more"
 
 
 def _peak_shares(section: Section | None) -> dict[str, float]:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.model import Finding, Report
-from nsyswrap.render import code_of_kernels, summary_model
+from nsyswrap.render import summary_model
 from nsyswrap.render.document import Span
 from nsyswrap.render.escape import shorten, visible
 from nsyswrap.render.vocabulary import rule_name
@@ -103,7 +103,7 @@ def _anchors(rules: Sequence[str]) -> Iterator[str]:
 
 
 def _finding(report: Report, group: tuple[Finding, ...], number: int, name: str) -> FindingView:
-    first, place = group[0], code_of_kernels.place_of(report, group[0])
+    first = group[0]
     share = first.lost_ns / first.window.length_ns
     return FindingView(
         number=number,
@@ -121,7 +121,7 @@ def _finding(report: Report, group: tuple[Finding, ...], number: int, name: str)
         advice=visible(first.advice),
         evidence=tuple(line for one in group[:_MOST_GPUS] for line in _lines(report, one, alone=len(group) == 1)),
         section=_section(report, first),
-        place=place.words if place else "",
+        place=visible(summary_model.code_line(first)),
     )
 
 
@@ -144,6 +144,8 @@ def _also(report: Report, group: tuple[Finding, ...]) -> tuple[tuple[str, str], 
 def _lines(report: Report, finding: Finding, *, alone: bool) -> Iterator[EvidenceLine]:
     spans = _spans(report, finding)
     for line in finding.evidence:
+        if line in finding.lines[:1] and alone:  # beside the headline
+            continue
         shown = line if alone else f"{summary_model.place(finding)}: {line}"
         span = next((one for point, one in spans.items() if f" at {point}:" in line), None)
         brief = shorten(shown, _LINE_WIDTH)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.model import Finding, PlannedChange, Report
-from nsyswrap.render import code_of_kernels, page_findings
+from nsyswrap.render import page_findings, summary_model
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.rules import code_changes, rule_of
 from nsyswrap.rules.code import CodeChange
@@ -31,7 +31,7 @@ class Action(NamedTuple):
 
     Attributes:
         advice: The change to make, in words.
-        line: The line of Python in words, with most samples or most of the kernels' time; empty if unknown.
+        line: Where it is in the program, in words; empty if unknown.
         code: The change as code, for PyTorch and for other training loops; empty where no few lines make it.
     """
 
@@ -131,10 +131,8 @@ def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: boo
 
 
 def _action(report: Report, finding: Finding) -> Action:
-    place = code_of_kernels.place_of(report, finding)
-    line = f"Most samples: {finding.line}" if finding.line else place.words if place else ""
     code = code_changes(finding.rule, finding.advice, report.program_kind)
-    return Action(visible(finding.advice), elide(line, _LINE_WIDTH), code)
+    return Action(visible(finding.advice), elide(summary_model.code_line(finding), _LINE_WIDTH), code)
 
 
 def _speed(now_ns: int, change: PlannedChange) -> str:
@@ -147,8 +145,8 @@ def _speed(now_ns: int, change: PlannedChange) -> str:
 
 def _lines(report: Report) -> str:
     section = report.section("python_lines")
-    is_sampled = section is not None and bool(section.tables)
-    return NO_LINES if report.program_kind.may_be_python and not is_sampled else ""
+    is_known = (section is not None and bool(section.tables)) or any(each.lines for each in report.findings)
+    return NO_LINES if report.program_kind.may_be_python and not is_known else ""
 
 
 def _check(report: Report) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from nsyswrap.base import units
 from nsyswrap.model import Finding, Report, Section
 from nsyswrap.render import (
-    code_of_kernels,
     key_numbers,
     page_findings,
     page_ledger,
@@ -108,10 +107,13 @@ def document(report: Report) -> Document:
 
 
 def _place(report: Report) -> tuple[str, ...]:
-    """Return module and line of the kernels that the verdict is about, in words; nothing where they are not known."""
+    """Return line and module of what the verdict is about, in words; nothing where they are not known."""
     finding = next((each for each in report.findings if each.rule == report.verdict_rule), None)
-    place = code_of_kernels.place_of_all(report) if finding is None else code_of_kernels.place_of(report, finding)
-    return () if place is None else (f"{place.words}.",)
+    if finding is not None:
+        return tuple(f"{each}." for each in (summary_model.code_line(finding),) if each)
+    operators = report.section("operators")
+    line = None if operators is None else operators.fact("costliest_line")
+    return () if line is None or not line.value else (f"Launched at: {line.value}.",)
 
 
 def _title(report: Report) -> str:
@@ -292,11 +294,10 @@ def _entry(report: Report, group: tuple[Finding, ...]) -> Entry:
     lines += [f"{place}: {time}" for time, place in times[1:_MOST_RANKS]]
     lines += [f"{len(times) - _MOST_RANKS} more GPUs"] if len(times) > _MOST_RANKS else []
     evidence = [line for one in group for line in one.evidence if line not in first.lines][:_MOST_EVIDENCE]
-    place = code_of_kernels.place_of(report, first)
     return Entry(
         first.severity.value,
         headline=f"{where}{first.headline}",
-        lines=(*lines, *first.lines, *([place.words] if place else [])),
+        lines=(*lines, *first.lines),
         advice=first.advice,
         severity=first.severity.value,
         evidence=tuple(evidence),

@@ -313,6 +313,11 @@ def lost_and_saved(report: Report, finding: Finding) -> str:
     return "; ".join(parts) + (f" ({step})" if step else "")
 
 
+def code_line(finding: Finding) -> str:
+    """Return where a finding is in the program, such as "Launched at: train.py:40"; empty where it is not known."""
+    return finding.lines[0][0].upper() + finding.lines[0][1:] if finding.lines else ""
+
+
 def finding_share(finding: Finding) -> str:
     """Return the time lost as a share of the window; empty where it exceeds it, as a sum over GPUs can."""
     if not 0 < finding.lost_ns <= finding.window.length_ns:

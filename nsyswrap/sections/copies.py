@@ -11,20 +11,22 @@ import pandas as pd
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, staged_of
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window, clip, intersect, merge, total
+from nsyswrap.base.intervals import Indices, Window, clip, intersect, merge, total
 from nsyswrap.base.row_sums import largest_first, text_column
 from nsyswrap.base.rows import taken
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.operations import COPY, UNIFIED
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.own_windows import find_own_windows
+from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.sections.idle_findings import most_sampled
+from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.managed_memory import find_finding
+from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
+from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, groups
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
@@ -92,7 +94,7 @@ def run(
             Fact("blocking_count", int(copies["blocking"].sum()), "count"),
         ),
         tables={"summary": _summary(copies, find_memsets(context, window))},
-        findings=_findings(simulation, attributions, copies),
+        findings=_findings(simulation, attributions, copies.assign(operation=_operations(context, window))),
         notes=("The table adds up the time of copies that run at the same time; the facts count it once.",),
     )
 
@@ -144,7 +146,7 @@ def _pageable(
         evidence=(
             f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
             f"they block the host for {units.duration(total(held))}, in {units.counted(len(call), 'call')}",
-            *most_sampled(attribution, PAGEABLE.key),
+            *costliest_line(context, attribution, PAGEABLE.key),
             *_by_kind(staged),
         ),
         device_id=device,
@@ -168,10 +170,15 @@ def _exposed(
         lost_ns=lost,
         saving=saving(),
         advice=_advice(mine),
-        evidence=_by_kind(mine),
+        evidence=(*_by_kind(mine), *place_lines(context, array(mine, "operation"), array(mine, "exposed"))),
         device_id=device,
         window=window,
     )
+
+
+def _operations(context: TraceContext, window: Window) -> Indices:
+    """Return the row of each copy of a window in the context's operations, in their order."""
+    return running(context, context.operations.from_table(tables.COPIES), window)[0]
 
 
 def _exposed_time(context: TraceContext, device: int, copies: pd.DataFrame, window: Window) -> int:

@@ -18,7 +18,7 @@ from nsyswrap.events.off_cpu import has_switches
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_names import of_operators
-from nsyswrap.model import MOST_SAMPLES, Finding, Severity
+from nsyswrap.model import ENDED_AT, MOST_SAMPLES, Finding, Severity
 from nsyswrap.rules import host, memory, rule_of
 from nsyswrap.rules.idle import CPU, PROFILER, UNKNOWN
 from nsyswrap.sections.host_time import RULE_OF
@@ -29,6 +29,7 @@ from nsyswrap.sections.idle_advice import (
     core_use,
     page_use,
 )
+from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Frame, array
@@ -96,7 +97,7 @@ def _finding(
             *(core_use(context, window) if rule in NO_CORE else ()),
             *(page_use(context, window) if rule == host.PAGE_FAULTS.key else ()),
             *_marked(context, attribution, rule),
-            *most_sampled(attribution, rule),
+            *costliest_line(context, attribution, rule),
             *_by_phase(context, attribution, rule),
             *(f"{units.duration(ns)} in range {text}" for ns, text in in_ranges[:WORST_GAPS]),
             *_longest(gaps, attribution, rule),
@@ -159,7 +160,21 @@ def _marked(context: TraceContext, attribution: Attribution, rule: str) -> tuple
     return tuple(f"{units.duration(ns)} in {text}" for ns, text in longest[:WORST_GAPS])
 
 
-def most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:
+def costliest_line(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
+    """Return the line of Python with most of a rule's idle time as a line of evidence; empty where it is not known.
+
+    It is the one with most samples. Where there are none, it is the line of the X-ray step whose launches end most of
+    that time.
+    """
+    if found := _most_sampled(attribution, rule):
+        return found
+    mine = attribution.of_rule(rule)
+    ender, length = attribution.ender[attribution.pieces.gap[mine]], attribution.pieces.length_of(mine)
+    found = place_lines(context, ender[ender >= 0], length[ender >= 0], ENDED_AT)[:1]
+    return tuple(f"{each}, by the X-ray step" for each in found)
+
+
+def _most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:
     """Return the line of Python with most samples as a line of evidence; empty where there is no sample.
 
     Where the rule is about a kind of call, samples inside such calls count before others.

@@ -16,7 +16,7 @@ from nsyswrap.ranks.same_work import UNNAMED
 from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.rules.ranks import LATE
 from nsyswrap.sections.idle_advice import OWN_RULES, advice_for
-from nsyswrap.sections.idle_findings import most_sampled
+from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.severity import NOTE_SHARE, WARNING_SHARE, make_finding
 from nsyswrap.what_if.late_rank import in_time
 from nsyswrap.what_if.saving import Saving, predict
@@ -93,7 +93,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
         evidence=(
             f"others wait for it in {units.share(late.share_late)} of the {_parts(context, window, late.steps)}",
             *_kept(context, lateness, window, accounts, late.lost_ns),
-            *(most_sampled(attribution, main) if main in RULES else ()),
+            *(costliest_line(context, attribution, main) if main in RULES else ()),
         ),
         device_id=late.device_id,
         window=attribution.window,

@@ -18,7 +18,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.rules.launches import LAUNCH_BOUND
 from nsyswrap.rules.optimizer import MANY_KERNELS
-from nsyswrap.sections.idle_findings import most_sampled
+from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import STATISTICS, About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -104,7 +104,7 @@ def _launch_bound(
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
-            *most_sampled(attribution, LAUNCH_BOUND.key),
+            *costliest_line(context, attribution, LAUNCH_BOUND.key),
         ),
         device_id=attribution.device_id,
         window=window,
@@ -143,7 +143,7 @@ def _optimizer(context: TraceContext, attribution: Attribution, saving: Callable
             f"{units.counted(round(found.per_step), 'kernel')} a step in phase {PHASE}",
             f"{units.share(found.short_share)} of them shorter than {units.duration(SHORT_NS)}",
             f"{units.duration(found.short_ns)} in the short ones, {units.duration(idle)} idle between them",
-            *most_sampled(attribution, MANY_KERNELS.key),
+            *costliest_line(context, attribution, MANY_KERNELS.key),
         ),
         device_id=device,
         window=window,

@@ -18,10 +18,11 @@ from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.own_windows import find_own_windows
+from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
+from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -47,6 +48,7 @@ LOW_OCCUPANCY_SHARE = 0.05
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
 LISTED = 3
+Places = Callable[[], tuple[str, ...]]
 
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
@@ -197,11 +199,14 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         # A fix of the program is one for all devices, so it is simulated once.
         saving = cache(partial(predict, simulation, partial(_filled, kernels)))
         for device, mine in kernels.groupby("device_id"):
-            found.append(find(saving, int(str(device)), mine, window))
+            places = partial(_places, simulation.context, mine, int(str(device)), window)
+            found.append(find(saving, places, int(str(device)), mine, window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _small_grid(saving: Callable[[], Saving], device: int, small: pd.DataFrame, window: Window) -> Finding | None:
+def _small_grid(
+    saving: Callable[[], Saving], places: Places, device: int, small: pd.DataFrame, window: Window
+) -> Finding | None:
     """Return the finding on grids that are too small for the GPU."""
     return _finding(
         rule=SMALL_GRID.key,
@@ -209,12 +214,15 @@ def _small_grid(saving: Callable[[], Saving], device: int, small: pd.DataFrame, 
         advice=SMALL_GRID.advice,
         spent=small,
         saving=saving,
+        places=places,
         device=device,
         window=window,
     )
 
 
-def _low(saving: Callable[[], Saving], device: int, low: pd.DataFrame, window: Window) -> Finding | None:
+def _low(
+    saving: Callable[[], Saving], places: Places, device: int, low: pd.DataFrame, window: Window
+) -> Finding | None:
     """Return the finding on kernels with low occupancy."""
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
@@ -225,6 +233,7 @@ def _low(saving: Callable[[], Saving], device: int, low: pd.DataFrame, window: W
         "__launch_bounds__ in CUDA. Leave kernels of a library as they are.",
         spent=low,
         saving=saving,
+        places=places,
         device=device,
         window=window,
     )
@@ -237,6 +246,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     advice: str,
     spent: pd.DataFrame,
     saving: Callable[[], Saving],
+    places: Places,
     device: int,
     window: Window,
 ) -> Finding | None:
@@ -250,7 +260,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
         lost_ns=lost,
         saving=saving(),
         advice=advice,
-        evidence=_costliest(spent),
+        evidence=(*_costliest(spent), *places()),
         device_id=device,
         window=window,
         usual_share=share,
@@ -261,16 +271,27 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
 def _filled(spent: pd.DataFrame, simulation: Simulation) -> WhatIf:
     """Return the change "the kernels fill the GPU": their length gets the factor in the column ``ratio``."""
     context = simulation.context
-    operations, kernels = context.operations, context.trace[tables.KERNELS]
     ran = simulation.operations
-    ran = ran[operations.table[ran] == SOURCES.index(tables.KERNELS)]
-    rows = operations.row[ran]
+    ran = ran[context.operations.table[ran] == SOURCES.index(tables.KERNELS)]
+    factor = np.nan_to_num(_ratio(context, spent, ran), nan=1.0)
+    return faster(ran, factor, "those kernels take the time that a full GPU would")
+
+
+def _ratio(context: TraceContext, spent: pd.DataFrame, ran: Indices) -> npt.NDArray[np.float64]:
+    """Return the column ``ratio`` of some kernels by name and grid; NaN where it has none."""
+    kernels, rows = context.trace[tables.KERNELS], context.operations.row[ran]
     codes, ids = pd.factorize(coded(kernels, "name_id")[rows])
     names = np.array([context.trace.text(int(each)) for each in ids], dtype=object)[codes]
     launched = pd.MultiIndex.from_arrays([names, coded(kernels, "grid_blocks")[rows]])
     known = spent.groupby(["name", "blocks"])["ratio"].mean()
-    factor = np.asarray(known.reindex(launched).fillna(1.0), np.float64)
-    return faster(ran, factor, "those kernels take the time that a full GPU would")
+    return np.asarray(known.reindex(launched), np.float64)
+
+
+def _places(context: TraceContext, spent: pd.DataFrame, device: int, window: Window) -> tuple[str, ...]:
+    """Return where the program launches those kernels of a GPU."""
+    rows, inside = running(context, context.operations.from_table(tables.KERNELS), window)
+    mine = (context.operations.device_id[rows] == device) & ~np.isnan(_ratio(context, spent, rows))
+    return place_lines(context, rows[mine], inside[mine])
 
 
 def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:

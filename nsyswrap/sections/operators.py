@@ -19,6 +19,7 @@ from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, explain_peaks
 from nsyswrap.program.program import ProgramAlone
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.rules.work_names import LEDGER_NAMES
+from nsyswrap.sections.places import lines_of, time_by_place
 from nsyswrap.sections.program import mean_step, shared_out, window_accounts
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -77,6 +78,7 @@ def run(
                 )
             ),
             *_use(context, window, program, joined, rates),
+            _costliest_line(joined),
         ),
         tables={
             "peak": _peak(context, window, program, collectives, attributions, joined, rates),
@@ -90,6 +92,12 @@ def run(
             *_reasons(context, LACKING),
         ),
     )
+
+
+def _costliest_line(joined: JoinedKernels) -> Fact:
+    """Return the line that launches most of the kernel time, in words; None where no line is known."""
+    lines = lines_of(time_by_place(joined.calls, joined.call, joined.own_ns), int(joined.own_ns.sum()), "")
+    return Fact("costliest_line", next(iter(lines), None), "text")
 
 
 def without_operators(context: TraceContext) -> tuple[str, ...]:
@@ -351,6 +359,7 @@ SECTION = SectionSpec(
         "mfu_share": "model FLOPs utilization",
         "hfu_share": "hardware FLOPs utilization",
         "step_operations": "floating-point operations of products, a step",
+        "costliest_line": "launched at",
     },
 )
 """The definition of the section."""

@@ -19,7 +19,7 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.rules import CAUSES
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.steps import UNEVEN
-from nsyswrap.sections.idle_findings import most_sampled
+from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.trace import tables
@@ -188,7 +188,7 @@ def find_findings(
                 advice=_advice(mine),
                 evidence=(
                     f"{len(mine)} of {measured[process]} measured steps of process {tables.pid(int(str(process)))}",
-                    *_sampled(attributions, devices),
+                    *_line(context, attributions, devices),
                     *_worst(mine),
                 ),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,
@@ -198,9 +198,9 @@ def find_findings(
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
-def _sampled(attributions: tuple[Attribution, ...], devices: set[int]) -> tuple[str, ...]:
-    """Return the line with most samples in the outliers' idle time, from the first device with samples."""
-    found = [most_sampled(each, UNEVEN.key) for each in attributions if each.device_id in devices]
+def _line(context: TraceContext, attributions: tuple[Attribution, ...], devices: set[int]) -> tuple[str, ...]:
+    """Return the costliest line in the outliers' idle time, from the first device where it is known."""
+    found = [costliest_line(context, each, UNEVEN.key) for each in attributions if each.device_id in devices]
     return next((each for each in found if each), ())
 
 

@@ -13,6 +13,11 @@ from nsyswrap.operators.fused_names import fused_operators
         ("triton_red_fused__softmax__to_copy_mul_15", ("_softmax", "_to_copy", "mul")),
         ("triton_poi_fused_gelu_gelu_backward_view_0", ("gelu", "gelu_backward", "view")),
         ("triton_poi_fused_mm_2", ("mm",)),
+        (
+            "triton_per_fused__safe_softmax_add_exp_prepare_softmax_online_sub_10",
+            ("_safe_softmax", "add", "exp", "prepare_softmax_online", "sub"),
+        ),
+        ("triton_poi_fused__new_operator_bitwise_not_tril_14", ("_new", "operator", "bitwise_not", "tril")),
         ("triton_poi_kernel", ()),
         ("nvjet_sm90_tst_128x64", ()),
         ("", ()),

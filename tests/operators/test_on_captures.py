@@ -106,7 +106,7 @@ def test_the_checkpointed_block_is_computed_again(contexts: Callable[[str], Trac
     again = Counter(
         each.name for each in joined.calls if each.role == RECOMPUTED and each.work and each.work.is_product
     )
-    assert again == {"aten::addmm": 3, "aten::_scaled_dot_product_cudnn_attention": 1}
+    assert again == {"aten::addmm": 3, "aten::_cudnn_attention_forward": 1}
     assert not any(each.role == RECOMPUTED for each in other.calls)
 
 
@@ -115,7 +115,7 @@ def test_kernels_of_a_compiled_model_have_their_fused_operators(contexts: Callab
     context = contexts("compiled")
     joined = joined_in(context)
     fused = [each for each in joined.calls if "native_layer_norm" in each.name]
-    assert {each.module for each in fused} == {"OptimizedModule"}
+    assert {each.module for each in fused} == {"OptimizedModule"}  # recorded before the model was named
     assert any(each.name == "_to_copy + add + embedding + native_layer_norm" for each in fused)
 
 

@@ -124,6 +124,23 @@ def test_causal_attention_needs_about_half() -> None:
     assert causal_share(10_000, 10_000) == pytest.approx(0.5, abs=1e-4)
 
 
+def test_the_operators_in_those_of_cudnn_attention_have_their_work() -> None:
+    """They launch its kernels, so torch.profiler names them."""
+    query, seed = tensor(1, 2, 4, 8), tensor()
+    forward = (query, query, query, None, None, None, 4, 4, True, 0.0, True, False, None)
+    backward = (*[query] * 5, tensor(1, 2, 4, 1), seed, seed, None, None, None, 4, 4, 0.0, True, None)
+    for inner, outer, inputs, others in (
+        ("forward", "", forward, (query, query, query, None, True, 0.0, True)),
+        ("backward", "_backward", backward, backward),
+    ):
+        found = products_of(RecordedOperator(f"aten::_cudnn_attention_{inner}", inputs=inputs))
+        assert found is not None
+        assert found.operations > found.least
+        assert found == products_of(
+            RecordedOperator(f"aten::_scaled_dot_product_cudnn_attention{outer}", inputs=others)
+        )
+
+
 def test_packed_sequences_have_no_known_operations() -> None:
     """Their lengths are in a tensor whose values are not recorded."""
     query = tensor(100, 2, 8)

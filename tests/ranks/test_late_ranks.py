@@ -59,7 +59,7 @@ def test_a_job_without_a_late_rank_names_none(name: str, real_report: RealReport
 
 
 def test_waits_for_slow_links_are_no_lateness(real_report: RealReport) -> None:
-    assert real_report("ddp_2gpu_slow_links").verdict_rule == "communication/exposed"
+    assert real_report("ddp_2gpu_slow_links").verdict_rule == "communication/slow_links"
 
 
 def test_a_rank_that_is_late_in_all_steps_is_named_with_those_that_wait() -> None:

@@ -42,7 +42,7 @@ def test_the_keys_are_the_contract() -> None:
     }
     assert set(FULL["window"]) == {"label", "source", "start_ns", "end_ns"}
     assert set(FULL["findings"][0]) == {
-        *("rule", "severity", "headline", "lost_ns", "saving", "saving_method", "line", "advice"),
+        *("rule", "severity", "headline", "lost_ns", "saving", "saving_method", "line", "module", "advice"),
         *("evidence", "device_id", "rank", "section", "window"),
     }
 

@@ -56,7 +56,10 @@ HOMES = {
     "distributed": ("nsyswrap.many",),
     "jinja2": ("nsyswrap.render",),
     "subprocess": ("nsyswrap.capture",),
-    "torch": ("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch", "nsyswrap.capture.product_rates_probe"),
+    "torch": (
+        *("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch"),
+        *("nsyswrap.capture.link_rates_probe", "nsyswrap.capture.product_rates_probe"),
+    ),
     "nvtx": ("nsyswrap.capture.annotate",),
 }
 

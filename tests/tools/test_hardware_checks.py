@@ -282,4 +282,4 @@ def test_operations_and_time_of_products_are_read_from_counters() -> None:
     ]
     text = "==PROF== done\n" + "\n".join(",".join(f'"{each}"' for each in row) for row in rows) + "\n"
     work = load("product_counters").work_in(text)
-    assert (work.operations, work.ns, work.count) == (1600, 3500, 2)
+    assert (work.operations, work.ns, work.kernels) == (1600, 3500, 2)

@@ -2,9 +2,11 @@
 
 import ast
 import importlib
+import itertools
 import json
 import lzma
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,3 +80,44 @@ def test_a_command_that_fails_or_hangs_does_not_end_the_tool(capfd: pytest.Captu
     said = capfd.readouterr().out
     assert "bad: ended with 3" in said
     assert "slow: ended with the limit" in said
+
+
+TRAINS = """
+import json, os, pathlib, sys, time
+place = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
+ranks = int(sys.argv[sys.argv.index("--nproc-per-node") + 1]) if "--nproc-per-node" in sys.argv else 1
+began = time.monotonic()
+time.sleep(0.3)
+span = [began, time.monotonic()]
+place.with_suffix(".json").write_text(json.dumps([os.environ["CUDA_VISIBLE_DEVICES"], span, ranks]))
+print("(medians)\\n" * ranks, flush=True)
+time.sleep(0.4)
+"""
+
+
+def test_runs_train_beside_one_another_only_on_other_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those on all GPUs come first; the next one trains while the capture of the one before is exported."""
+    spec = parse((ROOT / "reports" / "sweeps" / "alexnet" / "sweep.toml").read_text(), "a")
+    program = tmp_path / "profile.py"
+    program.write_text(TRAINS)
+    monkeypatch.setattr(tool, "PROFILE", (sys.executable, str(program)))
+    began = time.monotonic()
+    tool.run_beside(spec, tmp_path / "out", {}, began + 100)
+    runs = [json.loads(each.read_text()) for each in (tmp_path / "out" / "runs").glob("*/run-1.json")]
+    runs.sort(key=lambda each: each[1][0])
+    assert len(runs) == sum(not cell.same_as for cell in cells_of(spec))
+    counts = [len(visible.split(",")) for visible, *_ in runs]
+    assert counts == sorted(counts, reverse=True)
+    for at, (visible, (_, end), _) in enumerate(runs):
+        for other, (start, _), _ in runs[at + 1 :]:
+            assert start >= end or not set(visible.split(",")) & set(other.split(","))
+    assert any(later[1][0] < run[1][1] for run, later in itertools.pairwise(runs) if len(run[0]) == 1)
+
+
+def test_a_run_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "reports" / "sweeps" / "alexnet" / "sweep.toml").read_text()
+    monkeypatch.setattr(tool, "PROFILE", (sys.executable, "-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr(tool, "LAST_START_S", 0.0)
+    began = time.monotonic()
+    tool.run_beside(parse(text, "a"), tmp_path / "out", {}, began + 1)
+    assert time.monotonic() - began < 10

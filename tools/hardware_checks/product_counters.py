@@ -22,7 +22,7 @@ from nsyswrap.capture.ncu import counter_lists, find_ncu
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("bfloat16", "tf32", "fp32")
-PRODUCTS, LIMIT_S = 3, 240
+PRODUCTS, LIMIT_S, RECORDED = 3, 240, "10:20"
 # Kernels that multiply matrices, by the names that cuBLAS and CUTLASS give them.
 KERNELS = "regex:gemm|nvjet|cutlass|xmma"
 # Operations on tensor cores by type; with and without sparsity are parts of them. On CUDA cores an FMA counts as two.
@@ -60,7 +60,7 @@ def run(words: list[str]) -> str:
 
 def in_report(kind: str, folder: Path) -> Work:
     """Return the products of all measured steps, as the report has them."""
-    profile = ("profile", "--output", str(folder / kind), "--force", "--quiet", "--xray", "--")
+    profile = ("profile", "--output", str(folder / kind), "--force", "--quiet", "--steps", RECORDED, "--")
     run([sys.executable, "-m", "nsyswrap", *profile, sys.executable, str(HERE / "product_loop.py"), kind])
     report = json.loads((folder / kind / "report.json").read_text(encoding="utf-8"))
     section = report["sections"]["operators"]

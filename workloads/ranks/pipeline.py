@@ -3,7 +3,7 @@
 Start it with torchrun on two GPUs or more: ``torchrun --nproc-per-node 2 pipeline.py``. A batch goes through the stages
 in microbatches; at its begin and its end some stages have nothing to do, which is the bubble of a pipeline. Faults:
 with ``few_microbatches`` there are as many as stages; with ``uneven_stages`` the last stage has half of the blocks of
-the others added. It has no ranges of its own. On a machine without GPUs it trains a small network with gloo.
+all others added. It has no ranges of its own. On a machine without GPUs it trains a small network with gloo.
 """
 
 import torch
@@ -37,8 +37,8 @@ def blocks_of(rank: int, count: int, fault: str) -> int:
     """Return how many blocks a stage has; all stages together have as many with the fault as without."""
     if fault != "uneven_stages" or count == 1:
         return BLOCKS
-    added = BLOCKS // 2
-    return BLOCKS + added if rank == count - 1 else BLOCKS - added // (count - 1)
+    moved = BLOCKS // 2
+    return BLOCKS + moved * (count - 1) if rank == count - 1 else BLOCKS - moved
 
 
 def train(place: Place, fault: str, steps: int) -> None:

@@ -372,7 +372,8 @@ class _Modules:
             named = list(_named(root, "", set()))
             known = weakref.ref(root), len(self.roots), {id(each): path for path, each in named}
             self._paths[id(root)] = known
-            self.roots.append({"class": _class_name(root), **_parameters(each for _, each in named)})
+            compiled = vars(root).get("_modules", {}).get("_orig_mod") or root  # by torch.compile
+            self.roots.append({"class": _class_name(compiled), **_parameters(each for _, each in named)})
         return known
 
 

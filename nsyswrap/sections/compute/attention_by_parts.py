@@ -42,7 +42,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     of_calls,
     outputs,
 )
-from nsyswrap.sections.places import LISTED, Place
+from nsyswrap.sections.places import LISTED, Place, lines_of
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
@@ -247,9 +247,8 @@ def backend(found: Sequence[Attention], gpus: Sequence[Gpu]) -> str:
 
 
 def _evidence(joined: JoinedKernels, mine: Flags, found: Sequence[Attention]) -> Iterator[str]:
-    """Yield a line for each of the costliest modules, and what takes the time of all."""
-    for place, ns in list(costliest_places(joined, mine).items())[:LISTED]:
-        yield f"{units.duration(ns)} in {place}"
+    """Yield the costliest lines of the program, and what takes the time of all."""
+    yield from lines_of(costliest_places(joined, mine), int(joined.own_ns[mine].sum()))
     shapes = dict.fromkeys(f"{batch:,} x {low:,} x {high:,}" for batch, low, high in (each.scores for each in found))
     yield f"scores of batch and heads x length x length: {', '.join(list(shapes)[:LISTED])}"
     between = mine & ~of_calls(joined, _is_product)

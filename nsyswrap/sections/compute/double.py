@@ -30,9 +30,8 @@ from nsyswrap.sections.compute.operator_kernels import (
     named,
     of_calls,
     outputs,
-    place_evidence,
 )
-from nsyswrap.sections.places import Place
+from nsyswrap.sections.places import Place, lines_of
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
@@ -59,7 +58,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         lost_ns=int(joined.own_ns[wide].sum()),
         change=partial(_narrower, joined, wide),
         advice=compute.DOUBLE.advice,
-        evidence=(*began, *place_evidence(places)),
+        evidence=(*lines_of(places, int(joined.own_ns[wide].sum())), *began),
         simulation=simulation,
         kernels=kernels,
         window=window,

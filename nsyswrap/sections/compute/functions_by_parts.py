@@ -38,8 +38,8 @@ from nsyswrap.sections.compute.operator_kernels import (
     inputs,
     named,
     outputs,
-    place_evidence,
 )
+from nsyswrap.sections.places import lines_of
 from nsyswrap.what_if.simulate import Simulation
 
 ROOTS, MEANS = frozenset({"rsqrt", "sqrt"}), frozenset({"mean", "var", "sum", "std", "var_mean", "std_mean"})
@@ -99,7 +99,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             lost_ns=int(joined.own_ns[chosen].sum()),
             change=partial(fewer, joined, own, kinds, "one operator reads its input and writes its result once"),
             advice=rule.advice,
-            evidence=place_evidence(places),
+            evidence=lines_of(places, int(joined.own_ns[chosen].sum())),
             simulation=simulation,
             kernels=kernels,
             window=window,

@@ -39,7 +39,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     item_bytes,
     named,
 )
-from nsyswrap.sections.places import LISTED, Place
+from nsyswrap.sections.places import LISTED, Place, lines_of
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -77,7 +77,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         lost_ns=int(joined.own_ns[slow].sum()),
         change=partial(aligned, joined, slow, paces(joined, rates, slow, sizes)),
         advice=compute.MISALIGNED.advice.format(change=change),
-        evidence=tuple(_evidence(joined, slow, sizes)),
+        evidence=(*lines_of(places, int(joined.own_ns[slow].sum())), *_evidence(joined, slow, sizes)),
         simulation=simulation,
         kernels=kernels,
         window=window,

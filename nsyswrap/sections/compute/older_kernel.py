@@ -27,9 +27,8 @@ from nsyswrap.sections.compute.operator_kernels import (
     find_operators,
     named,
     of_calls,
-    place_evidence,
 )
-from nsyswrap.sections.places import LISTED
+from nsyswrap.sections.places import LISTED, lines_of
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -59,7 +58,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         change=partial(aligned, joined, slow, factors, or_nothing=not is_sliced),
         advice=case.advice,
         evidence=(
-            *place_evidence(places),
+            *lines_of(places, int(joined.own_ns[slow].sum())),
             *(f"{each} on {context.trace.gpus[0].name}" for each in sorted(named_kernels)[:LISTED]),
             f"{units.duration(int(joined.own_ns[slow & beside].sum()))} of it in kernels that load fewer than 16 bytes",
         ),

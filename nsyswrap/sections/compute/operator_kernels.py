@@ -14,7 +14,7 @@ from nsyswrap.operators.join import JoinedKernels, find_launchers, has_operators
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import ADDS, plain, tensors_of
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
-from nsyswrap.sections.places import LISTED, Place, time_by_place
+from nsyswrap.sections.places import Place, time_by_place
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
@@ -81,11 +81,6 @@ def named(places: Iterable[Place]) -> str:
     """Return the first of some places in words, and how many more there are."""
     first, *others = dict.fromkeys(map(str, places)) or (UNKNOWN,)
     return f"{first} and {units.counted(len(others), 'other place')}" if others else first
-
-
-def place_evidence(places: Mapping[Place, int]) -> tuple[str, ...]:
-    """Return a line for each of the costliest places."""
-    return tuple(f"{units.duration(ns)} in {place}" for place, ns in list(places.items())[:LISTED] if ns)
 
 
 def without(joined: JoinedKernels, chosen: Flags, assumed: str, simulation: Simulation) -> WhatIf:

@@ -28,10 +28,9 @@ from nsyswrap.sections.compute.operator_kernels import (
     named,
     of_calls,
     outputs,
-    place_evidence,
     without,
 )
-from nsyswrap.sections.places import Place
+from nsyswrap.sections.places import Place, lines_of
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -60,7 +59,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         lost_ns=int(joined.own_ns[again].sum()),
         change=partial(without, joined, again, "nothing is computed again, neither on the GPU nor by the host"),
         advice=compute.RECOMPUTATION.advice + Wording(check, ""),
-        evidence=place_evidence(places),
+        evidence=lines_of(places, int(joined.own_ns[again].sum())),
         simulation=simulation,
         kernels=kernels,
         window=window,

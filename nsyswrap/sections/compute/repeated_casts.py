@@ -29,10 +29,10 @@ from nsyswrap.sections.compute.operator_kernels import (
     find_operators,
     inputs,
     named,
-    place_evidence,
     without,
 )
 from nsyswrap.sections.compute.passed_tensors import in_order, written
+from nsyswrap.sections.places import lines_of
 from nsyswrap.what_if.simulate import Simulation
 
 COPY = "copy_"
@@ -51,7 +51,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         lost_ns=int(joined.own_ns[again].sum()),
         change=partial(without, joined, again, "what was cast before in a step is not cast again"),
         advice=compute.REPEATED_CASTS.advice,
-        evidence=place_evidence(places),
+        evidence=lines_of(places, int(joined.own_ns[again].sum())),
         simulation=simulation,
         kernels=kernels,
         window=window,

@@ -37,6 +37,7 @@ from nsyswrap.sections.compute import (
 )
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
 from nsyswrap.sections.compute.limits import KernelLimit, find_limits, is_matrix
+from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -186,7 +187,7 @@ def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it sa
             lost_ns=kernels.per_gpu(_beyond_peak(kernels, found)),
             saving=predict(simulation, partial(_at_peak, kernels, found)),
             advice=_advice(max(by_limit, key=lambda each: by_limit[each]), simulation.context.trace.gpus),
-            evidence=_evidence(rows),
+            evidence=(*_evidence(rows), *place_lines(simulation.context, kernels.rows, kernels.inside)),
             device_id=None,
             window=window,
             is_note=True,

@@ -39,9 +39,9 @@ from nsyswrap.sections.compute.operator_kernels import (
     memory_rate,
     named,
     outputs,
-    place_evidence,
 )
 from nsyswrap.sections.compute.passed_tensors import written
+from nsyswrap.sections.places import lines_of
 from nsyswrap.what_if.simulate import Simulation
 
 # Fewer calls of one kind are usual: twin networks, an image at two sizes, a step with a few micro-batches. Ours.
@@ -108,7 +108,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         lost_ns=int(joined.own_ns[mine].sum()),
         change=partial(fewer, joined, group, remain, assumed),
         advice=compute.SMALL_BATCHES.advice.format(count=count),
-        evidence=place_evidence(places),
+        evidence=lines_of(places, int(joined.own_ns[mine].sum())),
         simulation=simulation,
         kernels=kernels,
         window=window,

@@ -35,8 +35,8 @@ from nsyswrap.sections.compute.operator_kernels import (
     inputs,
     memory_rate,
     named,
-    place_evidence,
 )
+from nsyswrap.sections.places import lines_of
 from nsyswrap.what_if.simulate import Simulation
 
 LOOKUPS = frozenset({"embedding_dense_backward", "_embedding_bag_dense_backward", "_index_put_impl_", "index_put_"})
@@ -74,7 +74,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         lost_ns=int(joined.own_ns[mine].sum()),
         change=change,
         advice=compute.SORTED_GRADIENT.advice,
-        evidence=place_evidence(places),
+        evidence=lines_of(places, int(joined.own_ns[mine].sum())),
         simulation=simulation,
         kernels=kernels,
         window=window,

@@ -30,6 +30,7 @@ from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, by_name
 from nsyswrap.sections.compute.operator_kernels import costliest_places, find_operators, named
 from nsyswrap.sections.compute.passed_tensors import saved_shares
+from nsyswrap.sections.places import lines_of
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
@@ -118,7 +119,7 @@ def _of_operators(
         advice=compute.UNFUSED.advice,
         evidence=lambda: (
             f"{units.count(chains.links)} tensors in a step are written by one kernel and read by the next ones",
-            *(f"{units.duration(ns)} in {place}" for place, ns in list(places.items())[:LISTED] if ns),
+            *lines_of(places, round(float(time.sum()))),
         ),
         simulation=simulation,
         kernels=kernels,

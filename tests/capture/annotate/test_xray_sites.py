@@ -130,6 +130,13 @@ def test_operators_of_tensors_have_their_line_and_module(seen: Any) -> None:  # 
     assert found.tables["roots"] == [{"class": "__main__.Net", "parameters": 12, "trainable": 12}]
 
 
+def test_a_compiled_model_has_the_name_of_what_was_compiled(seen: Any) -> None:  # noqa: ANN401 - a function
+    """torch.compile wraps it in a module of its own, which holds it as ``_orig_mod``."""
+    found = seen("class Compiled(Net): pass\nz = Compiled(_orig_mod=net, linear=Linear())(x)")
+    assert [each["class"] for each in found.tables["roots"]] == ["__main__.Net"]
+    assert found.tables["modules"][-1]["class"].endswith(".Compiled")
+
+
 def test_each_range_ends_before_the_next_line(seen: Any) -> None:  # noqa: ANN401 - a function
     """It ends with its function at the latest. Afterwards nothing is observed."""
     found = seen("x + 1  # first\nx + 2  # second")
