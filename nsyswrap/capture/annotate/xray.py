@@ -13,8 +13,9 @@ It is left out of all times, so it may be slow. Three observers are on from its 
 - ``Sites``: ranges with the number of the line that called, which is in the other file of this process.
 
 They are turned on by the C functions that these classes call. The classes would also synchronize with the GPU, which an
-ongoing capture of a CUDA graph does not survive. As they do, the step says in Python that a profiler is on: Inductor
-then makes operators of its Triton kernels. A program that turns on a profiler itself ends the observation first.
+ongoing capture of a CUDA graph does not survive. At its end the step waits for the GPU, unless a graph is captured. As
+they do, the step says in Python that a profiler is on: Inductor then makes operators of its Triton kernels. A program
+that turns on a profiler itself ends the observation first.
 """
 
 import ctypes
@@ -90,6 +91,7 @@ class XRay:
     def end(self) -> None:
         """End the X-ray step, and write the file of this process."""
         self._stop()
+        self._wait_for_gpu()
         self._sink.end(self._sink.domain, self._range)
         self._write()
 
@@ -162,6 +164,15 @@ class XRay:
         if self._has_ranges and get_ident() == self._thread:
             self._has_ranges = self._torch.autograd.profiler._is_profiler_enabled = False
             self._torch._C._autograd._disable_profiler()
+
+    def _wait_for_gpu(self) -> None:
+        """Wait until the GPU has done the step: the profiler loses kernels that run when the recording ends."""
+        cuda = self._torch.cuda
+        try:
+            if cuda.is_initialized() and not cuda.is_current_stream_capturing():
+                cuda.synchronize()
+        except Exception as error:  # noqa: BLE001 - see begin
+            self._reasons.append(f"{type(error).__name__}: {error}")
 
     def _is_over(self) -> bool:
         return self._clock() - self._began > MOST_NS

@@ -8,18 +8,20 @@
 
 A part is known by what PyTorch computes and by the sizes: a root of a mean over the last size, then a product with what
 the mean was of; a softmax or exponentials of scores with a logarithm or a choice; a tangent or an error function among
-products and sums of one size. The backward pass of a part has its module and its line. The fused operator moves its
-bytes at the pace of the parts.
+products and sums of one size. The backward pass of a part has its module and its line.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.xray_record import Tensor
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import BACKWARD, OperatorCall
@@ -36,6 +38,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     find_if_costly,
     find_operators,
     inputs,
+    memory_rate,
     named,
     outputs,
 )
@@ -49,6 +52,10 @@ CHAINED = frozenset({
     *("mean", "var", "sum", "std", "var_mean", "std_mean", "amax", "max", "logsumexp", "where", "masked_fill"),
     *("masked_fill_", "gather", "scatter_", "fill_", "zero_", "eq", "ne", "_softmax", "_log_softmax", "log1p", "index"),
 })  # fmt: skip
+Groups = npt.NDArray[np.intp]
+# Share of the memory's peak that the fused operator reaches. Source: as for misaligned products, in ``misaligned``.
+USUAL_SHARE = 0.60
+ASSUMED = f"one operator reads its input and writes its result once, at {units.share(USUAL_SHARE)} of the memory's peak"
 BENT, SOFTMAX = frozenset({"tanh", "erf"}), frozenset({"_softmax", "_log_softmax"})
 SUMS = frozenset({"add", "add_", "sub", "rsub", "mul", "mul_", "div", "div_"})
 # Of a GELU by parts there are a bend, at least two products and a sum.
@@ -83,8 +90,9 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     if joined is None or simulation.context.xray is None:
         return ()
     found = find_functions(joined.calls)
-    group, remain = _groups(joined.calls, found)
+    group = _groups(joined.calls, found)
     group[np.unique(joined.call[by_parts(joined)])] = -1
+    remain = dict(_remain(simulation.context, joined, found, group))
     findings: list[Finding] = []
     for rule in dict.fromkeys(each.rule for each in found):
         mine = np.isin(group // 2, [at for at, each in enumerate(found) if each.rule is rule]) & (group >= 0)
@@ -97,7 +105,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             headline=rule.headline,
             words={"place": named(places)},
             lost_ns=int(joined.own_ns[chosen].sum()),
-            change=partial(fewer, joined, own, kinds, "one operator reads its input and writes its result once"),
+            change=partial(fewer, joined, own, kinds, ASSUMED),
             advice=rule.advice,
             evidence=lines_of(places, int(joined.own_ns[chosen].sum())),
             simulation=simulation,
@@ -110,7 +118,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
 
 def parts_of_functions(joined: JoinedKernels) -> Flags:
     """Return which kernels are parts of such functions."""
-    group, _ = _groups(joined.calls, find_functions(joined.calls))
+    group = _groups(joined.calls, find_functions(joined.calls))
     chosen: Flags = joined.exact & np.append(group >= 0, False)[joined.call]
     return chosen
 
@@ -231,10 +239,8 @@ def _largest(call: OperatorCall) -> int:
     return max((each.elements for each in all_tensors(call)), default=0)
 
 
-def _groups(
-    calls: Sequence[OperatorCall], found: Sequence[Function]
-) -> tuple["np.ndarray[tuple[int], np.dtype[np.intp]]", Mapping[int, float]]:
-    """Return the group of each call, and the share of its time that the fused operator takes, by group.
+def _groups(calls: Sequence[OperatorCall], found: Sequence[Function]) -> Groups:
+    """Return the group of each call; -1 for none.
 
     Function number n has the groups 2 n and 2 n + 1 of its forward and its backward pass.
     """
@@ -251,7 +257,7 @@ def _groups(
         if call.role == BACKWARD and call.work is not None and not call.work.is_product and call.line:
             numbers = by_line.get((call.module, call.line), ())
             group[at] = next((2 * each + 1 for each in numbers if _is_backward(call, calls, found[each])), -1)
-    return group, dict(_remain(calls, found, group))
+    return group
 
 
 def _is_backward(call: OperatorCall, calls: Sequence[OperatorCall], function: Function) -> bool:
@@ -260,18 +266,16 @@ def _is_backward(call: OperatorCall, calls: Sequence[OperatorCall], function: Fu
 
 
 def _remain(
-    calls: Sequence[OperatorCall],
-    found: Sequence[Function],
-    group: "np.ndarray[tuple[int], np.dtype[np.intp]]",
+    context: TraceContext, joined: JoinedKernels, found: Sequence[Function], group: Groups
 ) -> Iterator[tuple[int, float]]:
+    """Yield for each group the share of its time that the fused operator takes."""
+    rate, calls = memory_rate(context) * USUAL_SHARE, joined.calls
     for number in np.unique(group[group >= 0]).tolist():
         function, is_backward = found[number // 2], number % 2
+        mine = np.append(group == number, False)[joined.call] & joined.exact
         tensors = FORWARD_TENSORS
         if is_backward:
             tensors = BACKWARD_OF_LOSS if function.rule is compute.LOSS_BY_PARTS else BACKWARD_TENSORS
-        moved = sum(
-            work.bytes or 0 for at in np.flatnonzero(group == number).tolist() if (work := calls[at].work) is not None
-        )
         # Functions of one line in a loop share the group of their backward passes.
         alike = sum(
             each.rule is function.rule
@@ -279,8 +283,10 @@ def _remain(
             and _lines(calls, each) == _lines(calls, function)
             for each in found
         )
-        count = max(alike, 1) if is_backward else 1
-        yield number, min(tensors * function.size * count / moved, 1.0) if moved else 1.0
+        launches = float(joined.part[mine].sum()) / max(len(np.unique(joined.call[mine])), 1)
+        needed = tensors * function.size * (max(alike, 1) if is_backward else 1) * launches
+        own = int(joined.own_ns[mine].sum())
+        yield number, min(needed / rate / own, 1.0) if rate and own else 1.0
 
 
 def _lines(calls: Sequence[OperatorCall], function: Function) -> frozenset[tuple[str, str]]:

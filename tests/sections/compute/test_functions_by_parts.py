@@ -30,7 +30,7 @@ PRODUCT = Made("mm", [whole(90), tensor(WIDTH, WIDTH, storage=91)], [whole(92)],
 
 
 def rms_norm(module: str = "norm") -> list[Made]:
-    """Return a norm by parts; with 2 bytes an element it moves 10 times its input, and a fused one twice."""
+    """Return a norm by parts. A fused one reads and writes 8 MiB: 7 us at 60 % of 4 TB/s; backward 10.5 us."""
     parts = [
         part("pow", [whole(0), 2], whole(1)),
         part("mean", [whole(1)], low(2), 50),
@@ -52,13 +52,12 @@ def found(operators: list[Made], rule: str, path: Path) -> Finding | None:
 
 
 def test_a_norm_by_parts_becomes_one_kernel(tmp_path: Path) -> None:
-    """It moves 2 of 8 tensors: pow 2, mean 1, mul 2, mul 2, and little more; the fused one 2."""
     finding = found(rms_norm(), NORM, tmp_path)
     assert finding is not None
     assert finding.lost_ns == STEPS * 354 * US
     assert "norm (model.py:7)" in finding.headline
     assert finding.saving is not None
-    assert finding.saving.point / finding.lost_ns == pytest.approx(1 - 2 / 7, abs=0.02)
+    assert finding.saving.point / STEPS / US == pytest.approx(354 - 7, rel=0.01)
 
 
 def test_the_backward_pass_belongs_to_it(tmp_path: Path) -> None:
@@ -67,8 +66,7 @@ def test_the_backward_pass_belongs_to_it(tmp_path: Path) -> None:
     assert finding is not None
     assert finding.lost_ns == STEPS * (354 + 600) * US
     assert finding.saving is not None
-    saved = 354 * (1 - 2 / 7) + 600 * (1 - 1 / 6)
-    assert finding.saving.point / STEPS / US == pytest.approx(saved, rel=0.03)
+    assert finding.saving.point / STEPS / US == pytest.approx(354 - 7 + 600 - 10.5, rel=0.01)
 
 
 def test_a_residual_connection_is_no_part_of_a_norm(tmp_path: Path) -> None:
@@ -105,7 +103,7 @@ def scores(number: int, dtype: str = "bfloat16") -> dict[str, Any]:
 
 
 def loss_by_hand() -> list[Made]:
-    """Return a cross entropy by parts, which moves 9 times the scores: 2, 2, 2, 3."""
+    """Return a cross entropy by parts. A fused one moves twice 32 MiB: 28 us at 60 % of 4 TB/s; backward 56 us."""
     return [
         part("_softmax", [scores(0), -1, False], scores(1), module="", line=30),
         part("log", [scores(1)], scores(2), module="", line=30),
@@ -116,13 +114,12 @@ def loss_by_hand() -> list[Made]:
 
 
 def test_a_loss_by_parts_becomes_one_operator(tmp_path: Path) -> None:
-    """Its parts move ten tensors of the scores' size, the fused one two."""
     finding = found(loss_by_hand(), LOSS, tmp_path)
     assert finding is not None
     assert "line" not in finding.headline
     assert finding.lost_ns == STEPS * 450 * US
     assert finding.saving is not None
-    assert finding.saving.point / finding.lost_ns == pytest.approx(1 - 2 / 10, abs=0.02)
+    assert finding.saving.point / STEPS / US == pytest.approx(450 - 28, rel=0.01)
 
 
 def test_its_backward_pass_keeps_four_tensors(tmp_path: Path) -> None:
@@ -131,8 +128,7 @@ def test_its_backward_pass_keeps_four_tensors(tmp_path: Path) -> None:
     finding = found([*loss_by_hand(), PRODUCT, *[gradient] * 10], LOSS, tmp_path)
     assert finding is not None
     assert finding.saving is not None
-    saved = 450 * (1 - 2 / 10) + 1000 * (1 - 4 / 30)
-    assert finding.saving.point / STEPS / US == pytest.approx(saved, rel=0.03)
+    assert finding.saving.point / STEPS / US == pytest.approx(450 - 28 + 1000 - 56, rel=0.01)
 
 
 def test_pytorchs_cross_entropy_is_fused(tmp_path: Path) -> None:
@@ -157,7 +153,7 @@ def test_an_activation_by_parts_becomes_one_operator(names: str, tmp_path: Path)
     count = len(names.split())
     assert finding.lost_ns == STEPS * count * 100 * US
     assert finding.saving is not None
-    assert finding.saving.point / finding.lost_ns == pytest.approx(1 - 1 / count, abs=0.02)
+    assert finding.saving.point / STEPS / US == pytest.approx(count * 100 - 7, rel=0.01)
 
 
 @pytest.mark.parametrize("names", ["tanh add mul", "mul tanh mul mul", "gelu mul", "mul add tanh"])
