@@ -12,6 +12,7 @@ from nsyswrap.base.privacy import Cleaner, neutral
 from nsyswrap.capture.recorded_run import (
     CAPTURE_SUFFIXES,
     XRAY_TABLE,
+    recorded_alternatives,
     recorded_copy_rates,
     recorded_host,
     recorded_link_rates,
@@ -20,6 +21,7 @@ from nsyswrap.capture.recorded_run import (
     recorded_steps_alone,
     recorded_xray,
 )
+from nsyswrap.events.alternatives import read_alternatives
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
@@ -96,6 +98,7 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         host=host,
         steps_alone=read_steps_alone(recorded_steps_alone(capture)),
         xray=xray_of(capture),
+        alternatives=read_alternatives(recorded_alternatives(capture)),
     )
 
 

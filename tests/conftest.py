@@ -82,10 +82,11 @@ if KEPT:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's cache out of the tests, and measure the cost of recording only in tests that need it."""
+    """Keep the user's cache out of the tests, and measure costs and alternatives only in tests that need it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("NSYSWRAP_PROFILER_COST", "0")
+        patch.setenv("NSYSWRAP_ALTERNATIVES", "0")
         yield
 
 
