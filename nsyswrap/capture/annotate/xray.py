@@ -203,7 +203,7 @@ class XRay:
         """Write the file of this process; it appears whole."""
         path = f"{self._path}{SITES_SUFFIX}"
         try:
-            tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": []}
+            tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": [], "memory": []}
             with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
                 json.dump({**self._record, "reason": "; ".join(self._reasons) or None, **tables}, file)
             os.replace(f"{path}.new", path)  # noqa: PTH105

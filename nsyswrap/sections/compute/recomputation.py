@@ -6,8 +6,8 @@
     backward                          [ block 1 again ][ gradients of block 1 ][ block 0 again ][ gradients of block 0 ]
     kept                              [ gradients of block 1 ][ gradients of block 0 ]
 
-What would have to be kept is at most all that is returned by operators that are computed again. Whether there is room
-for it the capture does not show: how much of the memory the program has in use is not recorded.
+What would have to be kept is at most all that is returned by operators that are computed again. The X-ray step shows
+how much room there is beside the most that a step takes.
 """
 
 from functools import partial
@@ -31,6 +31,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     without,
 )
 from nsyswrap.sections.places import Place, lines_of
+from nsyswrap.sections.step_memory import find_step_memory, words_on_room
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -39,14 +40,18 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     joined = find_operators(simulation.context, kernels)
     if joined is None or not (again := of_calls(joined, lambda call: call.role == RECOMPUTED)).any():
         return ()
-    needed, gpus = kept_bytes(joined), simulation.context.trace.gpus
-    memory = min((each.memory_bytes for each in gpus if each.memory_bytes), default=0)
+    needed, step = kept_bytes(joined), find_step_memory(simulation.context)
+    memory = min((each.memory_bytes for each in simulation.context.trace.gpus if each.memory_bytes), default=0)
     if memory and needed > memory:
         return ()
+    fits = step is not None and needed <= step.room
+    if step is not None and step.limit:
+        check = words_on_room(step, needed)
+    else:
+        room = f"the GPU's {units.size(memory)} have" if memory else "the GPU has"
+        check = f"See whether {room} room for it beside what is in use now, torch.cuda.max_memory_allocated()."
+    check = f" That needs {units.size(needed)} at most. {check}"
     places = costliest_places(joined, again)
-    room = f"the GPU's {units.size(memory)} have" if memory else "the GPU has"
-    check = f" That needs {units.size(needed)} at most: see whether {room} room for it beside what is in use now, "
-    check += "torch.cuda.max_memory_allocated()."
     wanted = [
         Place(module, line)
         for line, its in find_checkpoints(simulation.context.settings.xray).items()
@@ -63,7 +68,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         simulation=simulation,
         kernels=kernels,
         window=window,
-        worst=Severity.WARNING,
+        worst=Severity.PROBLEM if fits else Severity.WARNING,
     )
 
 

@@ -58,7 +58,7 @@ torch = SimpleNamespace(
     _C=SimpleNamespace(_autograd=autograd, _profiler=profiler, _current_graph_task_id=lambda: graph_task),
     autograd=SimpleNamespace(profiler=SimpleNamespace(_is_profiler_enabled=False, _run_on_profiler_start=says("own"))),
     cuda=SimpleNamespace(is_initialized=lambda: True, is_current_stream_capturing=lambda: captures,
-        synchronize=says("wait")))
+        synchronize=says("wait"), memory_allocated=lambda: 7))
 # The level of warnings is a variable of a library of torch.
 XRay._quietly = lambda self, call, *arguments: call(*arguments)
 now = 1
@@ -94,12 +94,13 @@ def test_everything_is_turned_on_and_off_again(python: str, tmp_path: Path) -> N
     )
     on, off = ["add", "operators", "ranges", "xray", True], ["no operators", "remove", "no ranges"]
     assert said == [True, *on, *off, "wait", "end", False, None]
-    assert {name: written[name] for name in ("rank", "torch", "step", "reason", "roots")} == {
+    assert {name: written[name] for name in ("rank", "torch", "step", "reason", "roots", "memory")} == {
         "rank": 3,
         "torch": "9.9",
         "step": 6,
         "reason": None,
         "roots": [],
+        "memory": [[0, None, 7], [3, None, 7]],
     }
 
 
