@@ -80,13 +80,7 @@ def _instead(capture: Path) -> Iterator[str]:
 
 
 def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trace, Settings]:
-    """Return a trace named after its file, and the settings with what `profile` recorded beside that file.
-
-    Args:
-        trace: The tables of the capture.
-        capture: The file that the user named.
-        settings: The user's settings.
-    """
+    """Return a trace named after its file, and the settings with what `profile` recorded beside that file."""
     host = read_record(recorded_host(capture), trace.epoch_ns)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
     return name_blocked_calls(named, host), replace(
@@ -112,10 +106,6 @@ def shared_xray(capture: Path, cleaner: Cleaner) -> dict[str, dict[str, object]]
 
     Files are those of their package, or the name alone; of the rest, names of functions, classes, modules and operators
     are texts, and all other texts are left out.
-
-    Args:
-        capture: The file that the user named.
-        cleaner: Cleans the names.
     """
     record = xray_of(capture)
     return {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}

@@ -32,7 +32,7 @@ from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, by_name
 from nsyswrap.sections.compute.operator_kernels import costliest_places, find_operators, named
 from nsyswrap.sections.compute.passed_tensors import chains_of, saved_shares
-from nsyswrap.sections.places import lines_of
+from nsyswrap.sections.places import LISTED, lines_of
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
@@ -43,7 +43,6 @@ from nsyswrap.what_if.simulate import Simulation
 
 # What torch.compile puts into one kernel with elementwise operators. Source: the scheduler of torch/_inductor.
 FUSABLE = frozenset({"elementwise", "reduction", "norm", "softmax", "random", "loss"})
-LISTED = 3
 Shares = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 

@@ -12,7 +12,7 @@ from nsyswrap.operators.candidates import channels_last, single_candidates
 from nsyswrap.operators.join import join_kernels
 from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.sections.places import place_lines
+from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
 from nsyswrap.what_if.measured_change import with_measured
@@ -24,7 +24,6 @@ from nsyswrap.what_if.simulate import Simulation
 RULE, LIBRARY = "layout", "cudnn"
 # Names of convolutions begin with this.
 CONVOLUTION = "conv"
-LISTED = 3
 # Kernels of PyTorch's group norm. On a GPU it copies images to channels-first layout. Source: group_norm.cpp; a U-Net
 # with group norms on an H200 took 16.4 ms a step, and 22.4 ms with channels last.
 GROUP_NORM = re.compile(r"Compute(?:Internal|BackwardFused)\w*CUDAKernel|ComputeFusedParamsCUDAKernel|GroupNorm")
