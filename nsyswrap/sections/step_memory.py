@@ -7,8 +7,7 @@
     states          grows with the batch                the most        falls
 
 PyTorch says it at the start and at the end of each call of a module in an X-ray step; of several steps the one that
-holds most counts. Between two bounds there may be
-more for a short time, so the most is what was seen.
+holds most counts. Between two bounds there may be more for a short time, so the most is what was seen.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
