@@ -34,7 +34,6 @@ LAYERS = {
     "report": 13,
     "compare": 14,
     "many": 14,
-    "experiments": 15,
     "runs": 15,
     "sweep": 15,
     "experiments": 15,
