@@ -35,7 +35,7 @@ def recorded(program: Callable[..., object], inputs: Inputs, folder: Path) -> tu
     program(*inputs)
     observer.stop()
     observer.unregister_callback()
-    write_xray(folder, [({}, path)])
+    write_xray(folder, [({}, [path])])
 
     (process,) = json.loads((folder / "xray.json").read_text())["processes"]
     known = {each["id"]: each for each in process["operators"]}
