@@ -3,6 +3,7 @@
 import difflib
 import errno
 import importlib
+import keyword
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,13 +21,16 @@ INTERRUPTED = 130
 # Each command and its line in the help. Its module is `nsyswrap.cli.<command>`, with `_` for `-`.
 COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
+    "try": "Make changes to a program from outside, and measure which of them make it faster.",
     "trigger": "Record steps of a program that runs already.",
     "resume": "Finish a run that was interrupted: its capture and its report.",
+    "open": "Open the page of a result in the browser.",
     "analyze": "Print the report of a capture.",
     "report": "Write the report of a capture as one HTML page.",
     "ranks": "Print one report of all ranks of a job that has a capture for each rank.",
     "analyze-many": "Find what many captures have in common: findings, kernels, outliers, hosts, days.",
     "compare": "Compare two captures: faster or slower, and what changed.",
+    "verify": "Tell whether two programs do the same work, and which is faster.",
     "history": "Keep runs in a database: add, list, show, remove, export.",
     "sweep": "Run a program over a grid of settings, such as workers, and say which to choose.",
     "gate": "Tell from runs of a program whether the newest ones became slower.",
@@ -59,7 +63,7 @@ class LazyGroup(click.Group):
         """Load and return a command, or None if it does not exist."""
         if cmd_name not in COMMANDS:
             return None
-        name = cmd_name.replace("-", "_")
+        name = cmd_name.replace("-", "_") + "_" * keyword.iskeyword(cmd_name)
         command: click.Command = getattr(importlib.import_module(f"nsyswrap.cli.{name}"), name)
         return command
 

@@ -3,12 +3,14 @@
 It is in `xray.json` beside the capture. The ranges of the same step in the capture name operators and lines by number.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import prod
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 SCHEMA = "nsyswrap.xray/1"
+# Source: nsyswrap/capture/annotate/xray_sites.py.
+STEP, MODULE, BACKWARD, END = 0, 1, 2, 3
 
 # Bytes of an element of each type of PyTorch, by its name.
 ITEM_BYTES: Mapping[str, int] = {
@@ -50,6 +52,15 @@ class Tensor:
 
 
 Argument = Union[Tensor, float, str, None, tuple["Argument", ...]]  # noqa: UP007 - it names itself
+
+
+def tensors_of(arguments: Sequence[Argument]) -> Iterator[Tensor]:
+    """Yield the tensors among arguments, those in lists included."""
+    for each in arguments:
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, tuple):
+            yield from tensors_of(each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,20 @@ class ModuleName:
     root: int = 0
 
 
+class HeldMemory(NamedTuple):
+    """How much memory tensors took on the GPU at a bound in the step.
+
+    Attributes:
+        where: ``STEP``, ``MODULE`` or ``BACKWARD`` for the start of one, and ``END`` more for its end.
+        module: Index of the module; None for others.
+        bytes: The memory.
+    """
+
+    where: int
+    module: int | None
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessXray:
     """The X-ray step of one process.
@@ -117,6 +142,7 @@ class ProcessXray:
         modules: The modules.
         roots: Class of each model.
         operators: The operators, by the number in the ranges.
+        memory: The memory at the bounds of the step, of modules and of backward passes, in order.
         report: Number of the report that it is of, where those of several ranks are one.
     """
 
@@ -127,6 +153,7 @@ class ProcessXray:
     modules: tuple[ModuleName, ...] = ()
     roots: tuple[str, ...] = ()
     operators: Mapping[int, RecordedOperator] = field(default_factory=dict)
+    memory: tuple[HeldMemory, ...] = ()
     report: int = 0
 
 
@@ -164,7 +191,11 @@ def _process(found: Mapping[str, Any]) -> ProcessXray:
             ModuleName(str(each["path"]), str(each["class"]), int(each["root"])) for each in found.get("modules") or ()
         ),
         roots=tuple(str(each["class"]) for each in found.get("roots") or ()),
-        operators={int(each["id"]): _operator(each) for each in found.get("operators") or ()},
+        operators={int(each["id"]): read_operator(each) for each in found.get("operators") or ()},
+        memory=tuple(
+            HeldMemory(int(where), None if module is None else int(module), int(size))
+            for where, module, size in found.get("memory") or ()
+        ),
     )
 
 
@@ -173,7 +204,8 @@ def _site(found: Mapping[str, Any]) -> CallSite:
     return CallSite(str(found["file"]), int(found["line"]), str(found["function"]), stack, found.get("module"))
 
 
-def _operator(found: Mapping[str, Any]) -> RecordedOperator:
+def read_operator(found: Mapping[str, Any]) -> RecordedOperator:
+    """Return an operator as a file describes it."""
     return RecordedOperator(
         name=str(found["name"]),
         thread=int(found.get("thread") or 0),
@@ -184,15 +216,20 @@ def _operator(found: Mapping[str, Any]) -> RecordedOperator:
     )
 
 
+def read_tensor(found: Mapping[str, Any]) -> Tensor:
+    """Return a tensor as a file describes it."""
+    strides = found.get("strides")
+    return Tensor(
+        shape=tuple(map(int, found["shape"])),
+        strides=tuple(map(int, strides)) if strides is not None and len(strides) == len(found["shape"]) else None,
+        dtype=str(found.get("dtype") or ""),
+        storage=found.get("storage"),
+    )
+
+
 def _argument(found: object) -> Argument:
     if isinstance(found, Mapping):
-        strides = found.get("strides")
-        return Tensor(
-            shape=tuple(map(int, found["shape"])),
-            strides=tuple(map(int, strides)) if strides is not None and len(strides) == len(found["shape"]) else None,
-            dtype=str(found.get("dtype") or ""),
-            storage=found.get("storage"),
-        )
+        return read_tensor(found)
     if isinstance(found, list):
         return tuple(_argument(each) for each in found)
     return found if isinstance(found, int | float | str) else None
@@ -228,6 +265,7 @@ def _cleaned(process: ProcessXray, name: Callable[[str], str], file: Callable[[s
             {"path": name(each.path), "class": name(each.class_name), "root": each.root} for each in process.modules
         ],
         "roots": [{"class": name(each)} for each in process.roots],
+        "memory": [list(each) for each in process.memory],
         "operators": [
             {
                 "id": number,
@@ -235,17 +273,18 @@ def _cleaned(process: ProcessXray, name: Callable[[str], str], file: Callable[[s
                 "thread": each.thread,
                 "sequence": each.sequence,
                 "forward_thread": each.forward_thread,
-                "inputs": _shared(each.inputs),
-                "outputs": _shared(each.outputs),
+                "inputs": written_argument(each.inputs, texts=False),
+                "outputs": written_argument(each.outputs, texts=False),
             }
             for number, each in process.operators.items()
         ],
     }
 
 
-def _shared(argument: Argument) -> object:
+def written_argument(argument: Argument, *, texts: bool = True) -> object:
+    """Return an argument as files have it; without its texts where these may be private."""
     if isinstance(argument, Tensor):
         return {each.name: getattr(argument, each.name) for each in fields(argument)}
     if isinstance(argument, tuple):
-        return [_shared(each) for each in argument]
-    return None if isinstance(argument, str) else argument
+        return [written_argument(each, texts=texts) for each in argument]
+    return None if isinstance(argument, str) and not texts else argument

@@ -19,8 +19,10 @@ from nsyswrap.sections.file_advice import file_advice
 from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
 from nsyswrap.sections.host_time import find_host_time
 from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, page_use
+from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.step_energy import energy_words, find_step_energy
 from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import estimated
 
@@ -30,7 +32,6 @@ NOT_SAMPLED = (
     "only where host.json of 'nsyswrap profile' lies in its folder."
 )
 LOOP, MAIN_THREAD = "The training loop", "The main thread"
-MOST_LINES = 3
 
 
 def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
@@ -50,7 +51,7 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
         key="machine",
         title=TITLE,
         window=window,
-        facts=tuple(_facts(record, window)),
+        facts=(*_facts(record, window), *_energy(context, window)),
         tables={"host": host, "gpus": pd.DataFrame(rows, columns=list(gpu_clocks.COLUMNS))},
         findings=tuple(sorted(findings, key=lambda finding: finding.order)),
         notes=() if len(record.times) else (NOT_SAMPLED,),
@@ -86,6 +87,12 @@ def _facts(record: HostRecord, window: Window) -> Iterator[Fact]:
     yield Fact("sampling_share", record.spent_ns / whole if whole else None, "share")
 
 
+def _energy(context: TraceContext, window: Window) -> Iterator[Fact]:
+    """Yield the energy of a step, where the GPUs count it and enough steps were recorded."""
+    if (energy := find_step_energy(context, window)) is not None:
+        yield Fact("step_energy", energy_words(energy), "text")
+
+
 def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) -> Iterator[Finding]:
     """Yield a finding for each rule that takes enough of the time of a thread."""
     mains: dict[object, str] = {
@@ -119,7 +126,7 @@ def _fitted(context: TraceContext, window: Window, rule: str, rows: pd.DataFrame
 
 
 def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
-    longest = rows[rows["what"] != ""].head(MOST_LINES)
+    longest = rows[rows["what"] != ""].head(LISTED)
     what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
     steps = context.steps.measured_count if window.is_of_steps else 0
     return make_finding(
@@ -176,5 +183,6 @@ SECTION = SectionSpec(
         "numa_nodes": "NUMA nodes of the program",
         "cpu_clock_limit": "CPU clock limit",
         "sampling_share": "sampling of the host, share of one core",
+        "step_energy": "energy of a recorded step on all GPUs",
     },
 )

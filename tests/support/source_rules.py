@@ -36,6 +36,7 @@ LAYERS = {
     "many": 14,
     "runs": 15,
     "sweep": 15,
+    "experiments": 15,
     "gate": 16,
     "render": 17,
     "api": 18,
@@ -57,8 +58,9 @@ HOMES = {
     "jinja2": ("nsyswrap.render",),
     "subprocess": ("nsyswrap.capture",),
     "torch": (
-        *("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch"),
+        *("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch", "nsyswrap.capture.alternatives_probe"),
         *("nsyswrap.capture.link_rates_probe", "nsyswrap.capture.product_rates_probe"),
+        "nsyswrap.experiments.work_record",
     ),
     "nvtx": ("nsyswrap.capture.annotate",),
 }

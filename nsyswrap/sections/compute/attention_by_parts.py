@@ -21,9 +21,11 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
-from nsyswrap.events.xray_record import Tensor
+from nsyswrap.events.alternatives import Alternative
+from nsyswrap.events.xray_record import Argument, RecordedOperator, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Gpu
+from nsyswrap.operators.candidates import sequence_candidates
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import BACKWARD, OperatorCall
 from nsyswrap.operators.peak import KernelRates, find_rates
@@ -45,7 +47,8 @@ from nsyswrap.sections.compute.operator_kernels import (
 from nsyswrap.sections.places import LISTED, Place, lines_of
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import WhatIf
+from nsyswrap.what_if.measured_change import with_measured
+from nsyswrap.what_if.saving import AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 PRODUCTS, SOFTMAX = frozenset({"bmm", "baddbmm"}), frozenset({"_softmax", "_safe_softmax"})
@@ -60,18 +63,31 @@ MASKS = frozenset({"add", "add_", "sub", "sub_", "where", "masked_fill", "masked
 USUAL_SHARE = 0.35
 # The forward pass has the same two products. The backward pass computes one again, besides its four.
 REPEATED = 5 / 4
-# Source: requirements of FlashAttention in torch.backends.cuda.SDPAParams: half precision, and heads of at most 256.
-HALF, WIDEST = frozenset({"float16", "bfloat16"}), 256
-FLASH = "It takes FlashAttention for these shapes and types."
+# Source: sdp_utils.cpp of PyTorch 2.11. FlashAttention: half precision, heads of at most 256, no mask. With cuDNN 9.15
+# or later, cuDNN comes first on GPUs of these generations: heads of at most 128, a multiple of 8. The memory-efficient
+# kernel wants heads of a multiple of 8 elements in half precision, of 4 in single.
+HALF, WIDEST, FLASH_FROM = frozenset({"float16", "bfloat16"}), 256, 8
+CUDNN_ON, CUDNN_WIDEST, MULTIPLE, MULTIPLE_OF_SINGLE = frozenset({9, 10}), 128, 8, 4
+CUDNN = (
+    "On this GPU it takes cuDNN's kernel for these shapes and types, with any mask. is_causal=True skips what a "
+    "triangular mask hides."
+)
+FLASH = "On this GPU it takes FlashAttention for these shapes and types."
 MASKED = (
-    "With is_causal=True or without a mask it takes FlashAttention; another mask makes it take a slower fused kernel."
+    "On this GPU it takes FlashAttention with is_causal=True or without a mask; another mask makes it take a slower "
+    "fused kernel."
 )
 EFFICIENT = (
-    "For these shapes and types it takes its memory-efficient kernel; half precision would allow FlashAttention."
+    "On this GPU it takes its memory-efficient kernel for these shapes and types; half precision and heads of at most "
+    "256 would allow a faster one."
+)
+IN_PARTS = (
+    "For these shapes and types it has no fused kernel: make the width of a head a multiple of 8, and use half "
+    "precision."
 )
 
 
-BATCHED = 3
+BATCHED, MATRIX = 3, 2
 Size = tuple[int, int, int]
 
 
@@ -106,7 +122,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         words={"place": named(places or [each.place for each in found])},
         lost_ns=int(joined.own_ns[mine].sum()),
         change=partial(_fused, joined, mine),
-        advice=compute.ATTENTION_BY_PARTS.advice + Wording(f" {_backend(found)}", ""),
+        advice=compute.ATTENTION_BY_PARTS.advice + Wording(f" {backend(found, simulation.context.trace.gpus)}", ""),
         evidence=tuple(_evidence(joined, mine, found)),
         simulation=simulation,
         kernels=kernels,
@@ -119,12 +135,17 @@ def find_attention(calls: Sequence[OperatorCall]) -> tuple[Attention, ...]:
     forward = [each for each in calls if each.role != BACKWARD]
     at_softmax = (at for at, each in enumerate(forward) if plain(each.name) in SOFTMAX)
     found = (_around(forward, at) for at in at_softmax)
-    return tuple(dict.fromkeys(each for each in found if each is not None))
+    return tuple(dict.fromkeys(each[0] for each in found if each is not None))
 
 
 def by_parts(joined: JoinedKernels) -> Flags:
     """Return which kernels are parts of attention by parts, in all passes."""
-    scores = {(each.place.module, each.scores) for each in find_attention(joined.calls)}
+    return _parts_of(joined, find_attention(joined.calls))
+
+
+def _parts_of(joined: JoinedKernels, found: Sequence[Attention]) -> Flags:
+    """Return which kernels are parts of some attention, in all passes."""
+    scores = {(each.place.module, each.scores) for each in found}
 
     def is_part(call: OperatorCall) -> bool:
         sizes = _sizes(all_tensors(call)) if scores else ()
@@ -133,8 +154,39 @@ def by_parts(joined: JoinedKernels) -> Flags:
     return joined.exact & of_calls(joined, is_part)
 
 
-def _around(calls: Sequence[OperatorCall], at: int) -> Attention | None:
-    """Return the attention around a softmax over the last size, if there is one."""
+def _candidates(context: TraceContext, joined: JoinedKernels) -> tuple[AlternativeKernels, ...]:
+    """Return the fused operator for each kind of attention, which can be measured."""
+    forward = [each for each in joined.calls if each.role != BACKWARD]
+    around = (_around(forward, at) for at, each in enumerate(forward) if plain(each.name) in SOFTMAX)
+    sequences = []
+    for found, parts in (each for each in around if each is not None):
+        operators = {id(each.forward): each.forward for each in parts if each.forward is not None}
+        sequences.append(([*operators.values()], (), _parts_of(joined, [found])))
+    return sequence_candidates(context, joined, sequences, _at_once)
+
+
+def _at_once(operators: tuple[RecordedOperator, ...]) -> Alternative | None:
+    """Return fused attention in place of its parts; None where they are not the operators that autograd knows."""
+    names = [plain(each.name) for each in operators]
+    if names[0] not in PRODUCTS or names[-1] not in PRODUCTS or not SOFTMAX & set(names):
+        return None
+    scores = operators[0].outputs[0]
+    masks = (each for one in operators[1:-1] if plain(one.name) in MASKS for each in tensors_of(one.inputs))
+    return Alternative("fused", operators, is_causal=any(_is_triangle(each, scores) for each in masks))
+
+
+def _is_triangle(mask: Tensor, scores: Argument) -> bool:
+    """Return whether a mask is one for all samples and heads, between equally many queries and keys.
+
+    A mask of padding differs between samples.
+    """
+    if not isinstance(scores, Tensor) or len(mask.shape) < MATRIX or prod(scores.shape[:-2]) == 1:
+        return False
+    return mask.shape[-2:] == scores.shape[-2:] and mask.shape[-1] == mask.shape[-2] and prod(mask.shape[:-2]) == 1
+
+
+def _around(calls: Sequence[OperatorCall], at: int) -> tuple[Attention, Sequence[OperatorCall]] | None:
+    """Return the attention around a softmax over the last size with the calls of its forward pass, if there is one."""
     scores = _softmax_size(calls[at])
     before = next((each for each in range(at - 1, -1, -1) if _is_product(calls[each])), None)
     after = next((each for each in range(at + 1, len(calls)) if _is_product(calls[each])), None)
@@ -151,7 +203,8 @@ def _around(calls: Sequence[OperatorCall], at: int) -> Attention | None:
     queries, _ = factors(first)
     if scores not in _sizes(outputs(first)) or scores in _sizes(factors(first)) or scores != _size(factors(last)[0]):
         return None
-    return Attention(Place.of(first), scores, queries.shape[-1], queries.dtype, bool(names & MASKS))
+    whole = [each for each in calls[before : after + 1] if each in {first, last, calls[at]} or each in parts]
+    return Attention(Place.of(first), scores, queries.shape[-1], queries.dtype, bool(names & MASKS)), whole
 
 
 def _softmax_size(call: OperatorCall) -> Size | None:
@@ -192,11 +245,12 @@ def _fused(joined: JoinedKernels, mine: Flags, simulation: Simulation) -> WhatIf
     chosen = mine & np.isin(joined.rows, simulation.operations)
     rows, factor = joined.rows[chosen], factor[chosen]
     change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
-    return WhatIf(
+    what = WhatIf(
         change,
         f"fused attention runs at {units.share(share)} of the peak, computes one product again in the backward pass, "
         "and neither writes nor reads the scores",
     )
+    return with_measured(simulation, what, _candidates(simulation.context, joined))
 
 
 def _fused_share(joined: JoinedKernels, rates: KernelRates) -> float:
@@ -220,11 +274,17 @@ def _bytes_ns(context: TraceContext, joined: JoinedKernels, rates: KernelRates) 
     return moved
 
 
-def _backend(found: Sequence[Attention]) -> str:
-    """Return which kernel it takes, in words."""
-    if not all(each.dtype in HALF and each.width <= WIDEST for each in found):
-        return EFFICIENT
-    return MASKED if any(each.is_masked for each in found) else FLASH
+def backend(found: Sequence[Attention], gpus: Sequence[Gpu]) -> str:
+    """Return which kernel ``scaled_dot_product_attention`` takes on these GPUs, in words."""
+    majors = {each.compute_capability[0] for each in gpus if each.compute_capability}
+    is_half, widest = all(each.dtype in HALF for each in found), max(each.width for each in found)
+    multiple = MULTIPLE if is_half else MULTIPLE_OF_SINGLE
+    fits = all(each.width % multiple == 0 for each in found)
+    if is_half and fits and majors and majors <= CUDNN_ON and widest <= CUDNN_WIDEST:
+        return CUDNN
+    if is_half and widest <= WIDEST and all(each >= FLASH_FROM for each in majors):
+        return MASKED if any(each.is_masked for each in found) else FLASH
+    return EFFICIENT if fits else IN_PARTS
 
 
 def _evidence(joined: JoinedKernels, mine: Flags, found: Sequence[Attention]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding
+from nsyswrap.operators.candidates import channels_last, with_alternatives
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, costliest
@@ -71,4 +72,5 @@ def at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
     mine = np.isin(kernels.rows, simulation.operations) & own[kernels.code]
     assumed = "those kernels take the time that their tensors need at the memory's peak rate"
     is_full = np.array([each.kind.precision == FULL for each in kernels.groups], np.bool_)
-    return faster(kernels.rows[mine], factor[mine], assumed, or_nothing=bool((own & is_full).any()))
+    what = faster(kernels.rows[mine], factor[mine], assumed, or_nothing=bool((own & is_full).any()))
+    return with_alternatives(simulation, what, kernels.rows, kernels.inside, own[kernels.code], channels_last)

@@ -15,18 +15,25 @@ from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Verdict
 from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Gpu, Section
+from nsyswrap.operators.candidates import reasons
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.work_names import operation_name
 from nsyswrap.sections.compute import (
     attention_by_parts,
+    autotuning,
     batch_norm,
     depthwise,
+    double,
+    functions_by_parts,
     limits,
     misaligned,
+    older_kernel,
     recomputation,
     repeated_casts,
+    small_batches,
     small_matrices,
+    sorted_gradient,
     unfused,
 )
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
@@ -49,14 +56,8 @@ LEAST_SHARE = 0.50
 LISTED, LISTED_KINDS = 5, 3
 # Findings on kernels of one kind.
 SPECIFIC = (
-    misaligned,
-    attention_by_parts,
-    recomputation,
-    repeated_casts,
-    unfused,
-    batch_norm,
-    depthwise,
-    small_matrices,
+    *(misaligned, older_kernel, double, attention_by_parts, functions_by_parts, recomputation, repeated_casts),
+    *(sorted_gradient, small_batches, autotuning, unfused, batch_norm, depthwise, small_matrices),
 )
 RATES = ("peak_share_low", "peak_share_high")
 TYPES = {
@@ -116,7 +117,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
             *(each for findings in specific for each in findings),
             *_overall(simulation, kernels, found, rows, by_limit, together),
         ),
-        notes=(NOTE,),
+        notes=(NOTE, *reasons(context.settings.alternatives)),
     )
 
 
