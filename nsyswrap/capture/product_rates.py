@@ -7,7 +7,7 @@ libraries, so they are measured again when one of these changes.
 
 import json
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,7 +24,7 @@ SCHEMA = "nsyswrap.product-rates/1"
 RATES = "rates"
 TIMEOUT_S = 60
 # Variables that would change what is measured: they slow down launches, or turn TF32 off.
-_LEFT_OUT = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
+LEFT_OUT = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
 
 
 def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept_only: bool = False) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def measure(python: Sequence[str]) -> dict[str, Any]:
         OSError: As ``printed``.
         ValueError: What it printed cannot be read.
     """
-    found = printed(python, product_rates_probe, left_out=_LEFT_OUT)
+    found = printed(python, product_rates_probe, left_out=LEFT_OUT)
     if not found[RATES]:
         raise ValueError("no product could be computed")
     return found
@@ -115,14 +115,23 @@ def printed(python: Sequence[str], program: ModuleType, *words: str, left_out: C
         left_out: Variables that it does not get.
 
     Raises:
-        OSError: It could not be started, took too long, or says why it measured nothing.
+        OSError: As ``output_of_program``.
         ValueError: What it printed cannot be read.
     """
     environ = {name: value for name, value in os.environ.items() if name not in left_out}
     text = Path(str(program.__file__)).read_text(encoding="utf-8")
-    output = output_of([*python, "-c", text, *words], timeout_s=TIMEOUT_S, env=environ)
+    found: dict[str, Any] = json.loads(output_of_program([*python, "-c", text, *words], environ, TIMEOUT_S))
+    return found
+
+
+def output_of_program(command: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> str:
+    """Run a program that measures, and return the text that it printed.
+
+    Raises:
+        OSError: It could not be started, took too long, or says why it measured nothing.
+    """
+    output = output_of(command, timeout_s=timeout_s, env=environ)
     if output.code:
         lines = output.stderr.strip().splitlines()
         raise OSError(lines[-1] if lines else f"exit code {output.code}")
-    found: dict[str, Any] = json.loads(output.stdout)
-    return found
+    return output.stdout

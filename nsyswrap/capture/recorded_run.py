@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME, XRAY_NAME
+from nsyswrap.capture.result_folder import ALTERNATIVES_NAME, HOST_NAME, STEPS_ALONE_NAME, XRAY_NAME
 
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
@@ -58,6 +58,11 @@ def recorded_steps_alone(capture: Path) -> object:
 def recorded_xray(capture: Path) -> object:
     """Return what PyTorch said of the X-ray step, from beside a capture of `profile`; None where there is nothing."""
     return _beside(capture, XRAY_NAME) or _record_inside(capture, XRAY_TABLE, LONGEST_XRAY)
+
+
+def recorded_alternatives(capture: Path) -> object:
+    """Return what was measured of alternatives, from beside a capture of `profile`; None where there is nothing."""
+    return _beside(capture, ALTERNATIVES_NAME)
 
 
 def _beside(capture: Path, file: str) -> object:

@@ -3,6 +3,7 @@
 import difflib
 import errno
 import importlib
+import keyword
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ INTERRUPTED = 130
 # Each command and its line in the help. Its module is `nsyswrap.cli.<command>`, with `_` for `-`.
 COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
+    "try": "Make changes to a program from outside, and measure which of them make it faster.",
     "trigger": "Record steps of a program that runs already.",
     "resume": "Finish a run that was interrupted: its capture and its report.",
     "analyze": "Print the report of a capture.",
@@ -60,7 +62,7 @@ class LazyGroup(click.Group):
         """Load and return a command, or None if it does not exist."""
         if cmd_name not in COMMANDS:
             return None
-        name = cmd_name.replace("-", "_")
+        name = cmd_name.replace("-", "_") + "_" * keyword.iskeyword(cmd_name)
         command: click.Command = getattr(importlib.import_module(f"nsyswrap.cli.{name}"), name)
         return command
 

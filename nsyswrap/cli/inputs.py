@@ -273,10 +273,6 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
 def sqlite_export(capture: Path, *, quiet: bool = False) -> Iterator[Path]:
     """Yield the SQLite export of a capture: the file itself, or a temporary export of what nsys recorded.
 
-    Args:
-        capture: The file.
-        quiet: Show no progress.
-
     Raises:
         UsageError: The file is a report.json, which holds no events.
         ExportError: nsys cannot export it, or there is no nsys.

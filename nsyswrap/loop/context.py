@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Window
+from nsyswrap.events.alternatives import NO_ALTERNATIVES, MeasuredAlternatives
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
@@ -56,6 +57,7 @@ class Settings:
         steps_alone: The steps that were timed without recording.
         xray: What PyTorch said of the X-ray step of each process.
         product_rates: What products of matrices reach on the GPU of that machine.
+        alternatives: What was measured of alternatives of its operators.
         link_rates: How long collectives take between the GPUs of that machine.
     """
 
@@ -71,6 +73,7 @@ class Settings:
     steps_alone: StepsAlone = NO_STEPS_ALONE
     xray: XrayRecord = ()
     product_rates: MeasuredRates = NO_PRODUCT_RATES
+    alternatives: MeasuredAlternatives = NO_ALTERNATIVES
     link_rates: LinkRates = NO_LINK_RATES
 
 

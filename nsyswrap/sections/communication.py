@@ -18,6 +18,7 @@ from nsyswrap.sections import late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
 from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.missing_events import lost_processes
+from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -25,7 +26,6 @@ from nsyswrap.trace.tables import coded
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Communication between GPUs"
-LISTED = 3
 # Place of transfer among the spans of ``Collectives.exclusive``.
 TRANSFER = 2
 ALL_TRANSFER = (
@@ -180,12 +180,12 @@ SECTION = SectionSpec(
     on_page_only=True,
     columns={
         "collectives": (
-            "communicator kind bytes count wait_ns transfer_ns exposed_wait_ns exposed_transfer_ns bus_bandwidth "
-            "link_bandwidth"
+            "communicator kind bytes count wait_ns transfer_ns exposed_wait_ns exposed_transfer_ns bus_bandwidth"
         ),
         "kernels": "device_id name count total_ns exposed_ns",
         "waits": "waiting_rank late_rank rule phase wait_ns",
     },
+    some_columns={"collectives": "link_bandwidth"},
     kinds={Kind.NUMBER: "bus_bandwidth link_bandwidth"},
     units={"bus_bandwidth": "bytes", "link_bandwidth": "bytes"},
     headings={"bus_bandwidth": "on each link, a second", "link_bandwidth": "these links can, a second"},

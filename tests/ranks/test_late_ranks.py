@@ -1,5 +1,7 @@
 """A rank is named as late only beyond chance, weighted by time, and never for the pace of its host alone."""
 
+from types import SimpleNamespace
+
 import pytest
 from export_builder import trace_of
 from made_ranks import job
@@ -8,6 +10,7 @@ from real_captures import RealReport
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import report_of
+from nsyswrap.sections import late_ranks
 from nsyswrap.trace.tables import Trace
 
 NAMED = {
@@ -89,3 +92,10 @@ def test_a_rank_that_is_late_once_is_not_named() -> None:
 
 def test_equal_ranks_have_no_late_one() -> None:
     assert late(communication_of(trace_of(job(4, 12, {})))) == []
+
+
+def test_the_five_accounts_that_kept_a_rank_longest_are_its_evidence() -> None:
+    accounts = [("idle/cpu", 0, 9 - at, None) for at in range(8)]
+    context = SimpleNamespace(steps=SimpleNamespace(measured_count=0))
+    lateness, window = SimpleNamespace(phase_name=str), SimpleNamespace(is_of_steps=False, length_ns=100)
+    assert len(late_ranks._kept(context, lateness, window, accounts, 44)) == 5  # type: ignore[arg-type]  # noqa: SLF001

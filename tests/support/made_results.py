@@ -14,6 +14,7 @@ from made_sums import made_sums
 from made_sweeps import failed_run, gpus_sweep, keys_of, made_run, spec_of, workers_sweep
 
 from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
+from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.experiments.verify import Verification, VerifyOptions, decided
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
 from nsyswrap.experiments.verify_runs import ProgramTime
@@ -126,6 +127,27 @@ def verification(name: str = "fast.py", work: WorkOutcome = WorkOutcome.SAME, ne
     return Verification("train.py", name, work, checks, timing, (f"{name} was timed earlier.",), VerifyOptions())
 
 
+def trial(words: str = "ValueError: no") -> Trial:
+    """Return what came of trying some changes; one failed with some words."""
+    timed: dict[str, Any] = {"pairs": 9, "before_ns": 20e6}
+    return Trial(
+        command=("train.py",),
+        outcomes=(
+            TriedChange(spec="gc", verdict="does not apply", words="the program has turned off automatic collection"),
+            TriedChange(spec="threads=1", verdict="failed", words=words, alters="rounding"),
+            TriedChange(
+                spec="fused", verdict="faster", low=0.68, ratio=0.7, high=0.72, after_ns=14e6, kept=True, **timed
+            ),
+            TriedChange(
+                spec="compile=default", verdict="faster", low=0.7, ratio=0.75, high=0.8, after_ns=15e6, start_ns=2e9,
+                kept=True, **timed,
+            ),
+            TriedChange(spec="all", verdict="faster", low=0.4, ratio=0.5, high=0.6, after_ns=10e6, kept=True, **timed),
+        ),
+        notes=(words,),
+    )  # fmt: skip
+
+
 MADE: Mapping[tuple[str, str], Callable[[], Any]] = {
     **{("comparison", name): make for name, make in made_comparisons.ALL.items()},
     ("report", "full"): hand_made.full_report,
@@ -150,6 +172,9 @@ MADE: Mapping[tuple[str, str], Callable[[], Any]] = {
     ("verification", "other"): lambda: verification(work=WorkOutcome.OTHER),
     ("verification", "bare"): lambda: Verification("a", "b", WorkOutcome.SAME, (), None, (), VerifyOptions()),
     ("verification", "hostile"): lambda: verification(HOSTILE, WorkOutcome.OTHER),
+    ("try", "full"): trial,
+    ("try", "bare"): lambda: Trial(command=("train.py",), outcomes=()),
+    ("try", "hostile"): lambda: trial(HOSTILE),
     ("history", "full"): lambda: history(trend((10.0, 10.5))),
     ("history", "bare"): history,
     ("history", "hostile"): hostile_history,

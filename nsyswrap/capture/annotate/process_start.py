@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .marks import Marks
     from .monitoring import Monitor
     from .nvtx_calls import Sink
-    from .step_clock import StepClock
 
 # The folder of the status files, the number of batches to cache, and "0" to mark nothing; set by nsyswrap.
 STATUS_VARIABLE = "NSYSWRAP_ANNOTATE"
@@ -33,6 +32,8 @@ STEP_TEXT_VARIABLE = "NSYSWRAP_STEP_TEXT"
 STEPS_VARIABLE = "NSYSWRAP_STEPS"
 # "1" for an X-ray step after the recorded ones.
 XRAY_VARIABLE = "NSYSWRAP_XRAY"
+# Folder of the experiments, and file with those to try; only ``nsyswrap try`` sets it.
+EXPERIMENTS_VARIABLE = "NSYSWRAP_EXPERIMENTS"
 # A file with a function ``start`` that observes this process, in a run that is neither profiled nor timed.
 OBSERVER_VARIABLE = "NSYSWRAP_OBSERVER"
 
@@ -76,8 +77,10 @@ def run_hidden_module(name: str) -> None:
             sys.modules[name] = ours
 
 
-def _step_clock() -> "StepClock | None":
-    """Start and return the clock that times the ranges of this process; None where a profiler records them."""
+def _step_clock() -> "Sink | None":
+    """Start and return what takes the ranges of this process; None where a profiler records them."""
+    if EXPERIMENTS_VARIABLE in os.environ:
+        return _experiments(*os.environ[EXPERIMENTS_VARIABLE].split(os.pathsep))
     folder = os.environ.get(CLOCK_VARIABLE)
     if not folder:
         return None
@@ -91,6 +94,17 @@ def _step_clock() -> "StepClock | None":
     atexit.register(clock.write, folder)
     os.register_at_fork(after_in_child=clock.reset)
     return clock
+
+
+def _experiments(package: str, request: str) -> "Sink":
+    """Return what takes turns with changes of the program; it is loaded by path, as the marks are."""
+    import importlib
+
+    name = "_nsyswrap_experiments"
+    sys.modules[name] = type(sys)(name)
+    sys.modules[name].__path__ = [package]
+    sink: Sink = importlib.import_module(f"{name}.tried.start").begin(request, _after_import)
+    return sink
 
 
 def _cache_batches(torch: "ModuleType", batches: int) -> None:
@@ -115,7 +129,7 @@ def _after_import(name: str, then: "Callable[[ModuleType], object]") -> None:
     after_import(name, then)
 
 
-def _mark(clock: "StepClock | None") -> None:
+def _mark(clock: "Sink | None") -> None:
     """Wait for torch, and mark the calls of this process for a profiler or for a clock."""
     monitor = None
     if hasattr(sys, "monitoring"):
@@ -129,7 +143,7 @@ def _mark(clock: "StepClock | None") -> None:
     wait("torch", lambda torch: _mark_torch(torch, clock, monitor))
 
 
-def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "Monitor | None") -> None:
+def _mark_torch(torch: "Any", clock: "Sink | None", monitor: "Monitor | None") -> None:
     """Mark the calls of torch, and of the libraries that are imported later."""
     from .marks import Marks
     from .nvtx_calls import connected

@@ -1,0 +1,98 @@
+"""`nsyswrap try`: make changes to a program from outside, and measure what they bring."""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from nsyswrap.base.errors import UsageError
+from nsyswrap.cli.capture_options import default_folder, program
+from nsyswrap.cli.output import file_options, form_of, format_option, write_result
+from nsyswrap.cli.terminal import printable, rendered_result
+from nsyswrap.render.documents import FORMS
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+_MOST_PATHS = 3
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> float:
+    """Return a length of time, such as 90s, 5m or 1h, in seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value)
+    if found is None or not float(found[1]):
+        raise click.BadParameter(f"{value} is not a length of time, such as 90s or 5m.")
+    return float(found[1]) * _UNITS_S[found[2] or "s"]
+
+
+@click.command("try", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--budget",
+    "budget_s",
+    callback=_seconds,
+    default="5m",
+    show_default=True,
+    metavar="TIME",
+    help="Time for all runs.",
+)
+@click.option("--only", multiple=True, metavar="CHANGE", help="Try this change only; may be repeated.")
+@click.option(
+    "--allow-precision", is_flag=True, help="Also try changes of the precision of the model, such as autocast."
+)
+@click.option(
+    "--allow-writes", is_flag=True, help="Let the program change files that exist, and write its files in each run."
+)
+@format_option(FORMS)
+@file_options
+@click.option("--python", metavar="PROGRAM", help="Python that runs SCRIPT.py.  [default: the active environment's]")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
+def try_(  # noqa: PLR0913 - one parameter an option
+    *,
+    budget_s: float,
+    only: tuple[str, ...],
+    allow_precision: bool,
+    allow_writes: bool,
+    form: str | None,
+    output: Path | None,
+    force: bool,
+    python: str | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run SCRIPT.py, make changes to it from outside, and measure which of them make its steps faster.
+
+    \b
+      nsyswrap try train.py --epochs 1
+      nsyswrap try --budget 10m --only compile --only fused train.py
+
+    Nothing is recorded, and the program is not edited. It goes on with its own steps, with a change and without it in
+    turns, and is ended when all changes are tried.
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - so that --help stays fast
+    from nsyswrap.experiments.changes import experiments  # noqa: PLC0415
+    from nsyswrap.experiments.search import TryOptions, try_changes  # noqa: PLC0415
+
+    unknown = [each for each in only if each not in experiments()]
+    if unknown:
+        raise UsageError(f"there is no change {unknown[0]!r}", hint=f"Choose from: {', '.join(experiments())}.")
+    wanted = TryOptions(
+        order=only or tuple(experiments()),
+        budget_s=budget_s,
+        with_precision=allow_precision,
+        allow_writes=allow_writes,
+        may_write_again=_may_write_again,
+    )
+    options = CaptureOptions(
+        command=program(command, python), folder=default_folder(command[0], os.environ), output_to_stderr=True
+    )
+    click.echo("nsyswrap: the program runs with changes in turns; nothing of it is recorded", err=True)
+    found = try_changes(wanted, options)
+    text = rendered_result("try", form_of(form, output, FORMS), found, to_terminal=output is None)
+    write_result(text, output, force=force)
+
+
+def _may_write_again(paths: Sequence[str]) -> bool:
+    """Ask whether the program may run again, although it writes files; without a terminal it may not."""
+    more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
+    click.echo(f"nsyswrap: the program wrote {printable(', '.join(paths[:_MOST_PATHS]))}{more}", err=True)
+    return sys.stdin.isatty() and click.confirm("Run it again, so that it writes them again?", err=True)

@@ -1,0 +1,56 @@
+"""The experiment "compile": torch.compile of the models that the loop calls."""
+
+from typing import Any
+
+from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
+from ..tried.program import TriedProgram
+
+DEFAULT, GRAPHS, TUNED = "default", "reduce-overhead", "max-autotune"
+
+
+def _values(program: TriedProgram) -> list[str]:
+    """Return the modes; those that use CUDA graphs, or tune kernels for a GPU, only with a GPU."""
+    if not program.models:
+        raise NotApplicableError("the loop calls no module with parameters")
+    if any(_is_compiled(each) for each in program.models):
+        raise NotApplicableError("the model is compiled already")
+    return [DEFAULT, GRAPHS, TUNED] if program.uses_gpu else [DEFAULT]
+
+
+def _is_compiled(model: Any) -> bool:
+    return type(model).__name__ == "OptimizedModule" or getattr(model, "_compiled_call_impl", None) is not None
+
+
+def _switch(program: TriedProgram, mode: str) -> Undo:
+    """Compile the calls of the models; code that was compiled in an earlier turn is used again."""
+    for model in program.models:
+        key = ("compile", id(model), mode)
+        if key not in program.kept:
+            program.kept[key] = program.torch.compile(model._call_impl, mode=mode)  # noqa: SLF001 - as Module.compile
+        model._compiled_call_impl = program.kept[key]  # noqa: SLF001
+
+    def undo() -> None:
+        for model in program.models:
+            model._compiled_call_impl = None  # noqa: SLF001
+
+    return undo
+
+
+EXPERIMENTS = (
+    Experiment(
+        key="compile",
+        place=900,
+        name="torch.compile ({value})",
+        rules=("compute/unfused", "launches/launch_bound", "idle/launch", "idle/cpu", "gpu/between_operations"),
+        sets="Module.compile of the models that the loop calls",
+        undone="The models call their own forward again; compiled code is kept for the next turn.",
+        alters=ROUNDING,
+        values=_values,
+        switch=_switch,
+        lines={
+            "PyTorch": 'model = torch.compile(model, mode="{value}")',
+            "Lightning": 'trainer.fit(torch.compile(module, mode="{value}"), loader)',
+            "Hugging Face Transformers": 'arguments = TrainingArguments(torch_compile_mode="{value}")',
+        },
+    ),
+)

@@ -1,0 +1,42 @@
+"""The experiment "gc": no collection of the objects that exist before the loop, and none in the loop."""
+
+import gc
+
+from ..tried.experiment import NOTHING, Experiment, NotApplicableError, Undo
+from ..tried.program import TriedProgram
+
+
+def _values(_program: TriedProgram) -> list[str]:
+    if not gc.isenabled():
+        raise NotApplicableError("the program has turned off automatic collection")
+    return [""]
+
+
+def _switch(_program: TriedProgram, _value: str) -> Undo:
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+    def undo() -> None:
+        gc.unfreeze()
+        gc.enable()
+
+    return undo
+
+
+EXPERIMENTS = (
+    Experiment(
+        key="gc",
+        place=10,
+        name="no garbage collection in steps",
+        rules=("idle/garbage_collection",),
+        sets="gc.freeze and gc.disable after one gc.collect",
+        undone="gc.unfreeze and gc.enable.",
+        alters=NOTHING,
+        values=_values,
+        switch=_switch,
+        lines={
+            "PyTorch": "gc.collect()\ngc.freeze()\ngc.disable()  # and call gc.collect() every 1000 steps",
+        },
+    ),
+)

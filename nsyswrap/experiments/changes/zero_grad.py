@@ -1,0 +1,48 @@
+"""The experiment "zero_grad": gradients are set to None, not filled with zeros."""
+
+from typing import Any
+
+from ..tried.experiment import NOTHING, Experiment, NotApplicableError, Undo
+from ..tried.program import TriedProgram
+
+
+def _values(program: TriedProgram) -> list[str]:
+    if not program.keeps_gradients:
+        raise NotApplicableError("no call of zero_grad keeps the gradients")
+    return [""]
+
+
+def _switch(program: TriedProgram, _value: str) -> Undo:
+    owners = (program.torch.optim.Optimizer, program.torch.nn.Module)
+    before = [(owner, owner.zero_grad) for owner in owners]
+    for owner, inner in before:
+        owner.zero_grad = _to_none(inner)
+
+    def undo() -> None:
+        for owner, inner in before:
+            owner.zero_grad = inner
+
+    return undo
+
+
+def _to_none(inner: Any) -> Any:
+    def zero_grad(owner: Any, set_to_none: bool = True) -> None:  # noqa: ARG001, FBT001, FBT002 - torch's signature
+        inner(owner, set_to_none=True)
+
+    return zero_grad
+
+
+EXPERIMENTS = (
+    Experiment(
+        key="zero_grad",
+        place=20,
+        name="gradients set to None",
+        rules=("optimizer/many_kernels", "gpu/between_operations", "idle/launch"),
+        sets="set_to_none=True in each call of zero_grad",
+        undone="The calls pass their own value again.",
+        alters=NOTHING,
+        values=_values,
+        switch=_switch,
+        lines={"PyTorch": "optimizer.zero_grad(set_to_none=True)"},
+    ),
+)

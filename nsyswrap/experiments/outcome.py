@@ -1,0 +1,133 @@
+"""What came of trying changes: one outcome for each change, and the changes that together make the program faster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.json_codec import Codec, Tree, list_of, record_of
+from nsyswrap.experiments.changes import experiments
+from nsyswrap.experiments.tried.experiment import MATHEMATICS, Experiment, parts_of
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, SAME, SET, SLOWER
+
+SCHEMA = "nsyswrap.try/1"
+NOT_APPLICABLE, FAILED = "does not apply", "failed"
+VERDICTS = (FASTER, SLOWER, SAME, CANNOT_TELL, NOT_APPLICABLE, FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedChange:
+    """What came of trying one change.
+
+    Attributes:
+        spec: The change, such as "compile=default"; "all" for those that were kept, together.
+        verdict: One of ``VERDICTS``.
+        words: Why it does not apply, how it failed, or why it cannot tell; empty otherwise.
+        low: Lower end of the 95 % interval of the ratio of step times, with the change to without it; 0 if not timed.
+        ratio: The ratio.
+        high: Upper end of its interval.
+        before_ns: Mean step without the change.
+        after_ns: Mean step with it.
+        start_ns: What the change costs once, such as the time to compile.
+        pairs: Number of pairs of blocks, or of runs.
+        kept: Whether it is one of the changes to make.
+        alters: What it alters of the results.
+    """
+
+    spec: str
+    verdict: str
+    words: str = ""
+    low: float = 0.0
+    ratio: float = 0.0
+    high: float = 0.0
+    before_ns: float = 0.0
+    after_ns: float = 0.0
+    start_ns: float = 0.0
+    pairs: int = 0
+    kept: bool = False
+    alters: str = ""
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """Return the experiment; None for all changes together."""
+        return experiments().get(parts_of(self.spec)[0])
+
+    @property
+    def name(self) -> str:
+        """Return its name in sentences."""
+        found = self.experiment
+        return "all of them" if found is None else found.name.format(value=parts_of(self.spec)[1])
+
+    @property
+    def interval(self) -> Interval[float] | None:
+        """Return the ratio of step times; None where it was not timed."""
+        return Interval(self.low, self.ratio, self.high) if self.pairs else None
+
+    @property
+    def pays_after(self) -> int:
+        """Return the number of steps after which its cost at the start is saved; 0 where there is none to save."""
+        saved = self.before_ns - self.after_ns
+        return round(self.start_ns / saved) if self.kept and saved > 0 else 0
+
+    @property
+    def lines(self) -> Mapping[str, str]:
+        """Return the lines to write, by the library of the training loop."""
+        found, value = self.experiment, parts_of(self.spec)[1]
+        return {} if found is None else {name: text.format(value=value) for name, text in found.lines.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What came of trying changes of a program.
+
+    Attributes:
+        command: The program with its arguments.
+        outcomes: One for each change, in the order in which they were tried.
+        notes: What a reader must know of the runs.
+    """
+
+    command: tuple[str, ...]
+    outcomes: tuple[TriedChange, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> tuple[TriedChange, ...]:
+        """Return the changes to make: of two that set the same, the later one."""
+        found = dict[str, TriedChange]()
+        for each in self.outcomes:
+            change = each.experiment
+            if each.kept and change is not None:
+                for replaced in (change.key, *change.replaces):
+                    found.pop(replaced, None)
+                found[change.key] = each
+        return tuple(found.values())
+
+    @property
+    def together(self) -> TriedChange | None:
+        """Return the outcome of all changes to make; None where there is none."""
+        together = [each for each in self.outcomes if each.spec == SET]
+        return next(reversed(together or [each for each in self.outcomes if each.kept]), None)
+
+    def tree(self) -> Tree:
+        """Return the trial as plain values, for try.json."""
+        return {"schema": SCHEMA, **TRIAL.write(self)}
+
+
+OUTCOME = record_of(TriedChange)
+TRIAL: Codec = record_of(Trial, outcomes=list_of(OUTCOME))
+
+
+def outcomes_of(events: Sequence[Mapping[str, Any]]) -> list[TriedChange]:
+    """Return the outcomes among the events of a process."""
+    found = []
+    for each in events:
+        if each["event"] == "result":
+            fields = {name: value for name, value in each.items() if name != "event"}
+            change = experiments().get(parts_of(str(each["spec"]))[0])
+            found.append(TriedChange(**fields, alters=change.alters if change else ""))
+    return found
+
+
+def is_allowed(experiment: Experiment, *, with_precision: bool) -> bool:
+    """Return whether a change may be tried: one of the mathematics only where the user allows it."""
+    return with_precision or experiment.alters != MATHEMATICS

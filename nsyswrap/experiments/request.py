@@ -1,0 +1,131 @@
+"""What a run of a program is to try, and what came of it: two files in a folder that both processes know.
+
+::
+
+    request.json        what to try, how long, with which limits
+    PID.events.jsonl    one line for each thing that happened in a process
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nsyswrap.capture.annotate.process_start import EXPERIMENTS_VARIABLE
+from nsyswrap.capture.baseline import run_alone
+from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.compare.bootstrap import student_limit
+from nsyswrap.experiments.tried.start import EVENTS_SUFFIX
+
+PACKAGE = Path(__file__).parent
+# After so many pairs of blocks it is judged whether the result is sure. Each look may be wrong by chance, so each has
+# its part of the 5 % (Bonferroni). Source: ours.
+LOOKS = (4, 6, 9, 14, 20)
+CONFIDENCE = 0.95
+# A run may take so many times its budget before it counts as one that hangs: it also starts and compiles. Source: ours.
+_HANGS_AFTER, _START_S = 1.5, 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a run of a program is to try.
+
+    Attributes:
+        base: Changes that are made for the whole run.
+        turns: Experiments to try in turns, each a key or a key with a value.
+        without: Experiments with values that are left out.
+        steps: Steps to time with the base alone; 0 for none.
+        budget_s: Seconds for all turns, from the import of torch.
+        block_s: Seconds of a block of steps.
+        with_precision: Whether changes of the precision of the model may be made.
+        allow_writes: Whether files that exist may be changed.
+        seed: Seed of random numbers.
+    """
+
+    base: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    steps: int = 0
+    budget_s: float = 300.0
+    block_s: float = 0.5
+    with_precision: bool = False
+    allow_writes: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a run of a program answered.
+
+    Attributes:
+        exit_code: The program's exit code, 128 + n for a signal.
+        events: What the process with most steps noted, in order; those of the others are left out.
+        paths: Files that processes of the program made.
+        refused: File that the program was about to change, and was ended for; empty for none.
+    """
+
+    exit_code: int
+    events: tuple[dict[str, Any], ...]
+    paths: tuple[str, ...] = ()
+    refused: str = ""
+
+    def of(self, kind: str) -> Iterator[dict[str, Any]]:
+        """Yield the events of one kind."""
+        return (each for each in self.events if each["event"] == kind)
+
+    @property
+    def open(self) -> str:
+        """Return the experiment that had begun and had no result when the program ended; empty for none."""
+        begun = [each["spec"] for each in self.of("begin")]
+        return begun[-1] if begun and begun[-1] not in {each["spec"] for each in self.of("result")} else ""
+
+    @property
+    def exception(self) -> str:
+        """Return the exception that ended the program; empty for none."""
+        return next((str(each["words"]) for each in self.of("exception")), "")
+
+
+def run_request(request: Request, options: CaptureOptions) -> Answer:
+    """Run a program once with what it is to try.
+
+    Args:
+        request: What to try.
+        options: How to run the program; nothing is recorded.
+
+    Raises:
+        CaptureError: The program cannot be run.
+    """
+    confidence = 1 - (1 - CONFIDENCE) / len(LOOKS)
+    limits = [0.0, 0.0, *(student_limit((1 + confidence) / 2, pairs - 1) for pairs in range(2, LOOKS[-1] + 1))]
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-try-") as folder:
+        path = Path(folder) / "request.json"
+        path.write_text(json.dumps({**asdict(request), "limits": limits, "looks": LOOKS}), encoding="utf-8")
+        run = run_alone(
+            replace(
+                options,
+                annotate=True,
+                environment=(*options.environment, (EXPERIMENTS_VARIABLE, f"{PACKAGE}{os.pathsep}{path}")),
+                timeout_s=_HANGS_AFTER * request.budget_s + _START_S,
+            )
+        )
+        processes = [_events(each) for each in sorted(Path(folder).glob(f"*{EVENTS_SUFFIX}"))]
+    longest = max(
+        processes, key=lambda events: sum(each["event"] in {"ready", "result"} for each in events), default=()
+    )
+    every = [each for events in processes for each in events]
+    made = tuple(dict.fromkeys(str(each["path"]) for each in every if each["event"] == "makes"))
+    refused = next((str(each["path"]) for each in every if each["event"] == "refused"), "")
+    return Answer(run.exit_code, tuple(longest), made, refused)
+
+
+def _events(path: Path) -> tuple[dict[str, Any], ...]:
+    """Return the events of a process; one that was killed may have left half a line."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return tuple(found)

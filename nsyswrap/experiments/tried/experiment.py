@@ -1,0 +1,66 @@
+"""The record of an experiment: a change that can be made to a program from outside."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .program import TriedProgram
+
+# What a change alters of the program's results.
+NOTHING, RANDOM, ROUNDING, MATHEMATICS = "nothing", "random numbers", "rounding", "mathematics"
+
+Undo = Callable[[], object]
+
+
+class NotApplicableError(Exception):
+    """An experiment does not apply to a program; the message says why, as the end of a sentence."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A change, how it is made and how it is undone.
+
+    Attributes:
+        key: Its name in commands and results.
+        place: Its place among the experiments that no plan puts first: the cheapest and safest come first.
+        name: Its name in sentences.
+        rules: Keys of the rules that it belongs to: the plan decides with them what is tried first.
+        sets: What it sets, as a sentence.
+        undone: How it is undone, as a sentence.
+        alters: What it alters of the results: "nothing", "random numbers", "rounding" or "mathematics".
+        values: Returns the values to try, as texts, for a program after its first steps; empty texts for a switch.
+            Raises ``NotApplicableError`` where the experiment does not apply.
+        switch: Makes the change between two steps, and returns the function that undoes it. None for a change that
+            only a new process can have.
+        prepare: Makes the change at the start of a process, after the import of torch.
+        lines: The lines to write, by the library of the training loop; ``{value}`` stands for the value.
+        replaces: Keys of experiments whose change it replaces.
+    """
+
+    key: str
+    place: int
+    name: str
+    rules: tuple[str, ...]
+    sets: str
+    undone: str
+    alters: str
+    values: Callable[[TriedProgram], Sequence[str]]
+    switch: Callable[[TriedProgram, str], Undo] | None = None
+    prepare: Callable[[TriedProgram, str], object] | None = None
+    lines: Mapping[str, str] = field(default_factory=dict)
+    replaces: tuple[str, ...] = ()
+
+    @property
+    def is_in_turns(self) -> bool:
+        """Return whether it can be made and undone in one process."""
+        return self.switch is not None
+
+
+def spec_of(key: str, value: str) -> str:
+    """Return the text for an experiment with a value, such as "compile=default"."""
+    return f"{key}={value}" if value else key
+
+
+def parts_of(spec: str) -> tuple[str, str]:
+    """Return the key and the value of such a text."""
+    key, _, value = spec.partition("=")
+    return key, value

@@ -1,0 +1,105 @@
+"""The start of a process of a program that is tried: guards its files, and makes the sink that takes turns."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..changes import experiments
+from .experiment import parts_of
+from .program import TriedProgram
+from .turns import Turns
+from .writes import WriteGuard
+
+EVENTS_SUFFIX = ".events.jsonl"
+# Exit code of a process that would have overwritten a file.
+REFUSED = 97
+
+
+class Events:
+    """Keeps what happens in this process, one line of JSON an event, so that a crash loses nothing.
+
+    Args:
+        folder: Where the file is made, with the first event.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def note(self, event: str, **fields: Any) -> None:
+        """Keep an event."""
+        line = json.dumps({"event": event, **fields}) + "\n"
+        path = os.path.join(self._folder, f"{os.getpid()}{EVENTS_SUFFIX}")  # noqa: PTH118
+        with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(line)
+
+
+def begin(request_path: str, after_import: Callable[[str, Callable[[Any], object]], object]) -> Turns:
+    """Prepare this process, and return the sink for its marks.
+
+    Args:
+        request_path: File with what to try.
+        after_import: Calls a function with a module once it is imported.
+    """
+    with open(request_path, encoding="utf-8") as file:  # noqa: PTH123
+        request = json.load(file)
+    events = Events(os.path.dirname(request_path))  # noqa: PTH120
+    turns = Turns(request, events.note, _end)
+    _note_exceptions(events)
+    guard = WriteGuard(lambda path: _refuse(events, path), lambda path: events.note("makes", path=path))
+    if not request["allow_writes"]:
+        guard.begin()
+
+    def prepare(torch: Any) -> None:
+        if not request["allow_writes"]:
+            guard.watch_torch(torch)
+        _seed(torch, request["seed"])
+        program = TriedProgram(torch, with_precision=request["with_precision"])
+        program.watch_for_good()
+        for key, value in map(parts_of, request["base"]):
+            change = experiments()[key].prepare
+            if change is not None:
+                change(program, value)
+                events.note("made", spec=f"{key}={value}")
+        turns.program = program
+
+    after_import("torch", prepare)
+    return turns
+
+
+def _seed(torch: Any, seed: int) -> None:
+    """Give random numbers a seed, so that two processes compute the same where the program sets none itself."""
+    import random  # noqa: PLC0415 - a process without torch does not need it
+
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+
+
+def _note_exceptions(events: Events) -> None:
+    """Keep the exception that ends the program."""
+    before = sys.excepthook
+
+    def note(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        events.note("exception", words=f"{kind.__name__}: {error}"[:2000])
+        before(kind, error, trace)
+
+    sys.excepthook = note
+
+
+def _refuse(events: Events, path: str) -> None:
+    """End the process before it changes a file."""
+    events.note("refused", path=path)
+    _end(REFUSED)
+
+
+def _end(code: int = 0) -> None:
+    """End the process at once: nothing of the program runs any more, such as the writing of a last checkpoint."""
+    for stream in (sys.stdout, sys.stderr):
+        try:  # noqa: SIM105
+            stream.flush()
+        except Exception:  # noqa: BLE001, S110 - the program may have closed it
+            pass
+    os._exit(code)

@@ -1,0 +1,319 @@
+"""Times a program's steps with and without a change, in turns, in one process.
+
+::
+
+    step     1 ... 12 | 13 ... 40      | ...                                                     |
+    setting  as it is | changed        | changed | as it is | as it is | changed | changed | ... | the better one
+             warm-up  | its own warm-up|       pair 1       |       pair 2       |
+
+The first steps after each switch are left out. A ratio is the time with the change over the time without it, of one
+pair; its logarithm has an interval from Student's t over pairs. The steps go on as the program's own: each is run once.
+"""
+
+import itertools
+import math
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..changes import experiments
+from .experiment import Experiment, NotApplicableError, Undo, parts_of, spec_of
+from .program import TriedProgram
+
+_STEP = "step"
+# Steps before anything is timed, and steps left out after each switch. Source: ours.
+WARM_UP_STEPS, SETTLING_STEPS = 10, 3
+FEWEST_STEPS, MOST_STEPS = 5, 200
+# The change has settled when no step of a block takes longer than so many medians. Source: ours.
+SETTLED_FACTOR = 3.0
+MOST_WARM_BLOCKS = 8
+# A change is worth keeping from this share of a step on, as in the plan.
+LEAST_SHARE = 0.01
+# All changes that were kept, together.
+SET = "all"
+FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "no difference", "cannot tell"
+
+Steps = Iterator[None]
+Blocks = Any  # a generator that yields at each step and returns the times of steps
+
+
+class TurnClock:
+    """Takes the time at the ends of steps: on the GPU where the program uses one, so that nothing waits for it.
+
+    Args:
+        torch: The module.
+        is_of_gpu: Whether the times are those of the GPU.
+    """
+
+    def __init__(self, torch: Any, *, is_of_gpu: bool) -> None:
+        self._torch, self._is_of_gpu = torch, is_of_gpu
+
+    def now(self) -> Any:
+        """Return the present moment, in the order of the work of the GPU."""
+        if not self._is_of_gpu:
+            return time.perf_counter_ns()
+        event = self._torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, moments: list[Any]) -> list[float]:
+        """Return the times between successive moments, in ns; wait until the GPU has reached the last one."""
+        if not self._is_of_gpu:
+            return [float(after - before) for before, after in itertools.pairwise(moments)]
+        moments[-1].synchronize()
+        return [before.elapsed_time(after) * 1e6 for before, after in itertools.pairwise(moments)]
+
+
+class Turns:
+    """Takes turns at the ends of the program's steps. It has the methods of a ``Sink`` of marks.
+
+    Args:
+        request: What to try: see ``nsyswrap.experiments.request``.
+        note: Keeps an event of this process; called with its fields.
+        end: Ends the process.
+    """
+
+    domain = "nsyswrap"
+
+    def __init__(self, request: dict[str, Any], note: Callable[..., object], end: Callable[[], object]) -> None:
+        self._request, self._note, self._end = request, note, end
+        self._process = os.getpid()
+        self._thread = 0
+        self._schedule: Steps | None = None
+        self._began, self._usual_ns, self._block = time.perf_counter(), 0.0, FEWEST_STEPS
+        self.program: TriedProgram | None = None
+        self._kept: list[_Turn] = []
+
+    def described(self, text: str, color: int) -> str:  # noqa: ARG002 - the signature of a sink
+        """Return what describes other ranges than steps."""
+        return text
+
+    def steps(self) -> Iterator[str]:
+        """Yield what describes steps."""
+        return itertools.repeat(_STEP)
+
+    def start(self, _domain: str, described: str) -> int:
+        """Note that a step begins, where the one before has ended; other ranges have no number."""
+        if described is not _STEP or self.program is None or os.getpid() != self._process:
+            return 0
+        self._thread = self._thread or threading.get_ident()
+        if self._thread == threading.get_ident():
+            self._step()
+        return 1
+
+    def end(self, domain: str, number: int) -> None:
+        """Do nothing: the next step begins where one ends."""
+
+    def _step(self) -> None:
+        if self._schedule is None:
+            self._schedule = self._run()
+        try:
+            next(self._schedule)
+        except StopIteration:
+            self._schedule = itertools.repeat(None)
+            self._note("end")
+            self._end()
+        except Exception as error:  # noqa: BLE001 - an error of ours must not look like one of the program
+            self._note("error", words=f"{type(error).__name__}: {error}")
+            self._end()
+
+    def _run(self) -> Steps:
+        """Run the whole schedule; it goes on by one step at each ``next``."""
+        program = self._program
+        program.observe()
+        for _ in range(WARM_UP_STEPS):
+            yield
+        program.leave()
+        self._clock = TurnClock(program.torch, is_of_gpu=program.uses_gpu)
+        for spec in self._request["base"]:
+            yield from self._make(spec)
+        self._usual_ns = statistics.median((yield from self._measured(FEWEST_STEPS, 0)))
+        self._note("ready", step_ns=self._usual_ns, models=[type(each).__name__ for each in program.models])
+        if self._request["steps"]:
+            lengths = yield from self._measured(self._request["steps"], self._settling)
+            self._note("timed", step_ns=lengths, losses=[float(each) for each in program.losses])
+        candidates = self._candidates()
+        self._note("candidates", specs=[spec_of(each.key, value) for each, value in candidates])
+        for place, (experiment, value) in enumerate(candidates):
+            # The last part of the time is for all changes together.
+            yield from self._try(experiment, value, self._left_s / (len(candidates) - place + 1))
+        if len(self._kept) > 1:
+            together = Experiment(
+                key=SET, place=0, name="all of them", rules=(), sets="", undone="", alters="",
+                values=lambda _program: (), switch=self._set_all,
+            )  # fmt: skip
+            yield from self._try(together, "", self._left_s)
+
+    def _set_all(self, _program: TriedProgram, _value: str) -> Undo:
+        """Make all changes that were kept, in their order."""
+        kept = list(self._kept)
+        for each in kept:
+            each.set_to(is_on=True)
+        return lambda: [each.set_to(is_on=False) for each in reversed(kept)]
+
+    @property
+    def _program(self) -> TriedProgram:
+        if self.program is None:
+            raise RuntimeError("a step began before torch was imported")
+        return self.program
+
+    @property
+    def _left_s(self) -> float:
+        """Return the seconds that are left of the budget."""
+        left: float = self._request["budget_s"] - (time.perf_counter() - self._began)
+        return left
+
+    @property
+    def _settling(self) -> int:
+        """Return how many steps to leave out after a switch: as many as batches may be loaded ahead."""
+        ahead = [each.num_workers * (each.prefetch_factor or 0) for each in self._program.loaders]
+        return SETTLING_STEPS + max(ahead, default=0)
+
+    def _make(self, spec: str) -> Steps:
+        """Make a change for good, and let it settle."""
+        key, value = parts_of(spec)
+        switch = experiments()[key].switch
+        if switch is not None:
+            switch(self._program, value)
+            self._note("made", spec=spec)
+            for _ in range(WARM_UP_STEPS):
+                yield
+
+    def _candidates(self) -> list[tuple[Experiment, str]]:
+        """Return what to try in turns, in the order of the request; note why the others do not apply."""
+        found, known = [], experiments()
+        for wanted in self._request["turns"]:
+            key, only = parts_of(wanted)
+            try:
+                values = known[key].values(self._program)
+            except NotApplicableError as error:
+                self._note("result", spec=wanted, verdict="does not apply", words=str(error))
+                continue
+            found += [(known[key], value) for value in values if not only or value == only]
+        return [each for each in found if spec_of(each[0].key, each[1]) not in self._request["without"]]
+
+    def _measured(self, count: int, settling: int) -> Blocks:
+        """Return the times of so many steps, in ns, after some that are left out; yield at each step.
+
+        Steps in which a loader begins are left out, as far as there are others: they hold evaluations and the ends of
+        epochs.
+        """
+        for _ in range(settling):
+            yield
+        program, moments, kept = self._program, [self._clock.now()], list[bool]()
+        program.is_new_epoch = False
+        while sum(kept) < count and len(kept) < 2 * count:
+            yield
+            moments.append(self._clock.now())
+            kept.append(not program.is_new_epoch)
+            program.is_new_epoch = False
+        lengths = self._clock.between(moments)
+        return list(itertools.compress(lengths, kept)) or lengths
+
+    def _try(self, experiment: Experiment, value: str, allowed_s: float) -> Steps:
+        """Try a change in turns, note the result, and keep the change where it is worth it."""
+        spec, until = spec_of(experiment.key, value), time.perf_counter() + allowed_s
+        block_s = min(self._request["block_s"], allowed_s / (2 * self._request["looks"][-2]))
+        self._block = min(max(math.ceil(1e9 * block_s / self._usual_ns), FEWEST_STEPS), MOST_STEPS)
+        self._note("begin", spec=spec)
+        began = time.perf_counter_ns()
+        try:
+            undo = self._switched(experiment, value)
+        except Exception as error:  # noqa: BLE001 - what it raises is the result
+            self._note("result", spec=spec, verdict="failed", words=f"{type(error).__name__}: {error}")
+            return
+        warm = yield from self._warm(time.perf_counter_ns() - began, until)
+        turns = _Turn(self, experiment, value, undo)
+        logs, pairs, verdict = list[float](), list[tuple[float, float]](), CANNOT_TELL
+        limits: list[float] = self._request["limits"]
+        looks: list[int] = self._request["looks"]
+        while len(logs) < looks[-1] and (time.perf_counter() < until or len(logs) < looks[0]):
+            is_first_on = len(logs) % 2 == 0
+            times = {}
+            for is_on in (is_first_on, not is_first_on):
+                settling = self._settling if turns.set_to(is_on=is_on) else 0
+                times[is_on] = statistics.fmean((yield from self._measured(self._block, settling)))
+            pairs.append((times[False], times[True]))
+            logs.append(math.log(times[True] / times[False]))
+            if len(logs) in looks and (verdict := judged(logs, limits[len(logs)])) is not CANNOT_TELL:
+                break
+        mean, reach = interval(logs, limits[len(logs)])
+        is_kept = verdict is FASTER and mean <= math.log1p(-LEAST_SHARE)
+        turns.set_to(is_on=is_kept)
+        self._kept += [turns] if is_kept else []
+        before, after = (statistics.fmean(each) for each in zip(*pairs, strict=True))
+        self._usual_ns = after if is_kept else before
+        extra = sum(warm) - len(warm) * after
+        self._note(
+            "result", spec=spec, verdict=verdict, kept=is_kept, pairs=len(logs), ratio=math.exp(mean),
+            low=math.exp(mean - reach), high=math.exp(mean + reach), before_ns=before, after_ns=after,
+            start_ns=max(extra, 0.0),
+        )  # fmt: skip
+
+    def _warm(self, switching_ns: float, until: float) -> Blocks:
+        """Return the times until a change has settled, the first one with its switch, in ns."""
+        times = yield from self._measured(FEWEST_STEPS, 0)
+        times[0] += switching_ns
+        for _ in range(MOST_WARM_BLOCKS):
+            block = yield from self._measured(max(self._block // 2, FEWEST_STEPS), 0)
+            if max(block) <= SETTLED_FACTOR * statistics.median(block) or time.perf_counter() > until:
+                break
+            times += block
+        return times
+
+    def _switched(self, experiment: Experiment, value: str) -> Undo:
+        if experiment.switch is None:
+            raise RuntimeError(f"{experiment.key} cannot be changed in a process")
+        return experiment.switch(self._program, value)
+
+
+class _Turn:
+    """A change that is on or off.
+
+    Args:
+        turns: The schedule that it belongs to.
+        experiment: The change.
+        value: Its value.
+        undo: Undoes it; it is on.
+    """
+
+    def __init__(self, turns: Turns, experiment: Experiment, value: str, undo: Undo) -> None:
+        self._turns, self._experiment, self._value = turns, experiment, value
+        self._undo: Undo | None = undo
+
+    def set_to(self, *, is_on: bool) -> bool:
+        """Make or undo the change; return whether that was necessary."""
+        if is_on == (self._undo is not None):
+            return False
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+        else:
+            self._undo = self._turns._switched(self._experiment, self._value)  # noqa: SLF001
+        return True
+
+
+def interval(logs: list[float], limit: float) -> tuple[float, float]:
+    """Return the mean of the logarithms of ratios, and half of its interval; infinite for one pair.
+
+    Args:
+        logs: One logarithm for each pair of blocks.
+        limit: Quantile of Student's t for so many pairs.
+    """
+    mean = statistics.fmean(logs)
+    return mean, limit * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+
+
+def judged(logs: list[float], limit: float) -> str:
+    """Return whether a change is faster, slower, or makes no difference of 1 %; else "cannot tell".
+
+    A change counts as faster or slower where its interval lies on one side, and is narrow enough to compare changes:
+    half of it is at most half of the change.
+    """
+    mean, reach = interval(logs, limit)
+    if reach <= abs(mean) / 2:
+        return FASTER if mean < 0 else SLOWER
+    return SAME if max(abs(mean - reach), abs(mean + reach)) < LEAST_SHARE else CANNOT_TELL

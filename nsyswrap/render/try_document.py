@@ -1,0 +1,97 @@
+"""What came of trying changes: the sentence, the lines to write, and what each change did."""
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.base import units
+from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange
+from nsyswrap.experiments.tried.turns import SET
+from nsyswrap.render.document import Column, Document, DocumentSection, Lines, Table, Tone
+
+if TYPE_CHECKING:
+    from nsyswrap.base.json_codec import Tree
+
+NOTHING_HELPS = "No change makes the program faster by 1 % or more."
+
+
+def document(trial: Trial) -> Document:
+    """Return the result as a document."""
+    best = trial.together
+    tone: Tone = "good" if best is not None else ""
+    return Document(
+        command="try",
+        title=units.counted(len([each for each in trial.outcomes if each.spec != SET]), "change"),
+        outcome="faster" if best is not None else "nothing helps",
+        tone=tone,
+        verdict=verdict(trial),
+        lead=(Lines(trial.notes, "notes"),),
+        sections=(
+            *(
+                DocumentSection(f"lines-{number}", f"What to write: {library}", "", (Lines(lines, "code"),))
+                for number, (library, lines) in enumerate(lines_by_library(trial).items())
+            ),
+            DocumentSection("changes", "What each change does", "", (_table(trial),)),
+        ),
+    )
+
+
+def verdict(trial: Trial) -> str:
+    """Return the result in one sentence."""
+    best = trial.together
+    if best is None or best.interval is None:
+        return NOTHING_HELPS
+    names = ", ".join(each.name for each in trial.kept)
+    return f"{units.factor(1 / best.ratio)} times as fast: {names}."
+
+
+def lines_by_library(trial: Trial) -> dict[str, tuple[str, ...]]:
+    """Return the lines to write for the changes to make, by library."""
+    found: dict[str, list[str]] = {}
+    for each in trial.kept:
+        for library, text in each.lines.items():
+            found.setdefault(library, []).extend(text.splitlines())
+    return {library: tuple(lines) for library, lines in found.items()}
+
+
+def _table(trial: Trial) -> Table:
+    rows = trial.outcomes
+    return Table(
+        "changes",
+        "What each change does",
+        (
+            Column("change", "change", "text", [each.name for each in rows]),
+            Column("result", "result", "text", [each.verdict for each in rows]),
+            Column("speed", "time of a step", "share", [each.ratio if each.pairs else None for each in rows],
+                   [_ratio(each) for each in rows]),
+            Column("before_ns", "before", "ns", [each.before_ns if each.pairs else None for each in rows]),
+            Column("after_ns", "with it", "ns", [each.after_ns if each.pairs else None for each in rows]),
+            Column("alters", "alters", "text", [each.alters for each in rows]),
+            Column("note", "note", "text", [_note(each) for each in rows]),
+        ),
+        most={"text": len(rows), "markdown": len(rows), "slim": len(rows)},
+        brief=("change", "result", "speed", "note"),
+    )  # fmt: skip
+
+
+def _ratio(outcome: TriedChange) -> str:
+    """Return the change of a step with its interval, such as "-12 % (-14 to -10 %)"."""
+    if outcome.interval is None:
+        return ""
+    low, high = (round(100 * (end - 1)) for end in outcome.interval.ends)
+    return f"{units.change(outcome.ratio - 1)} ({low} to {high} %)"
+
+
+def _note(outcome: TriedChange) -> str:
+    if outcome.verdict in {FAILED, NOT_APPLICABLE} or outcome.words:
+        return outcome.words
+    if outcome.pays_after > 1:
+        return f"pays after {units.counted(outcome.pays_after, 'step')}"
+    return ""
+
+
+def tree(trial: Trial) -> "Tree":
+    """Return the result as nested dictionaries and lists of plain Python values."""
+    return {
+        **trial.tree(),
+        "verdict": verdict(trial),
+        "lines": {k: list(v) for k, v in lines_by_library(trial).items()},
+    }

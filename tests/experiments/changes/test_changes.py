@@ -1,0 +1,121 @@
+"""Each experiment makes its change and undoes it: afterwards the program is as it was."""
+
+import copy
+import gc
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from nsyswrap.experiments.changes import experiments  # noqa: E402
+from nsyswrap.experiments.tried.experiment import Experiment, NotApplicableError, parts_of, spec_of  # noqa: E402
+from nsyswrap.experiments.tried.program import TriedProgram  # noqa: E402
+
+
+@pytest.fixture
+def program() -> TriedProgram:
+    """Return a program with one model and one optimizer, which has stepped."""
+    found = TriedProgram(torch)
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.AdamW(model.parameters())
+    found.models, found.optimizers, found.keeps_gradients = [model], [optimizer], True
+    model(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    return found
+
+
+def switched(program: TriedProgram, key: str, value: str = "") -> Any:  # noqa: ANN401 - what undoes it
+    """Make the change of an experiment."""
+    switch = experiments()[key].switch
+    assert switch is not None
+    return switch(program, value)
+
+
+@pytest.mark.parametrize("each", experiments().values(), ids=experiments())
+def test_an_experiment_says_what_it_does(each: Experiment) -> None:
+    assert each.sets
+    assert each.undone.endswith(".")
+    assert each.alters in {"nothing", "random numbers", "rounding", "mathematics"}
+    assert each.lines["PyTorch"]
+    assert (each.switch is None) != (each.prepare is None)
+
+
+@pytest.mark.parametrize("form", ["foreach", "fused"])
+def test_an_optimizer_gets_its_form_and_its_state_back(program: TriedProgram, form: str) -> None:
+    """Its update with the form is that without it, except for rounding."""
+    optimizer, model = program.optimizers[0], program.models[0]
+    before = {key: value for key, value in optimizer.param_groups[0].items() if key != "params"}
+    twin = copy.deepcopy(model)
+    twin_optimizer = torch.optim.AdamW(twin.parameters())
+    twin_optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    undo = switched(program, form)
+    assert optimizer.param_groups[0][form]
+    for stepped, parameters in ((optimizer, model), (twin_optimizer, twin)):
+        stepped.zero_grad()
+        parameters(torch.ones(2, 3)).square().sum().backward()
+        stepped.step()
+    undo()
+    torch.testing.assert_close(model.state_dict(), twin.state_dict())
+    assert {key: value for key, value in optimizer.param_groups[0].items() if key != "params"} == before
+    assert "_step_supports_amp_scaling" not in vars(optimizer)
+
+
+def test_an_optimizer_without_a_form_is_left_alone(program: TriedProgram) -> None:
+    program.optimizers = [torch.optim.LBFGS(program.models[0].parameters())]
+    with pytest.raises(NotApplicableError, match="no optimizer of the program has a fused form"):
+        experiments()["fused"].values(program)
+
+
+def test_gradients_become_none_until_it_is_undone(program: TriedProgram) -> None:
+    optimizer, weight = program.optimizers[0], program.models[0].weight
+    undo = switched(program, "zero_grad")
+    optimizer.zero_grad(set_to_none=False)
+    assert weight.grad is None
+    undo()
+    program.models[0](torch.ones(2, 3)).sum().backward()
+    optimizer.zero_grad(set_to_none=False)
+    assert weight.grad is not None
+
+
+def test_collections_are_off_until_it_is_undone(program: TriedProgram) -> None:
+    undo = switched(program, "gc")
+    try:
+        assert not gc.isenabled()
+        assert gc.get_freeze_count()
+    finally:
+        undo()
+    assert gc.isenabled()
+    assert not gc.get_freeze_count()
+
+
+def test_the_number_of_threads_is_set_again(program: TriedProgram) -> None:
+    before = torch.get_num_threads()
+    undo = switched(program, "threads", "1")
+    assert torch.get_num_threads() == 1
+    undo()
+    assert torch.get_num_threads() == before
+
+
+def test_a_model_calls_compiled_code_until_it_is_undone(program: TriedProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of a mode is compiled once, whatever the number of turns."""
+    made = list[str]()
+
+    def compiled(call: object, mode: str) -> object:
+        made.append(mode)
+        return call
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    model = program.models[0]
+    for _ in range(2):
+        undo = switched(program, "compile", "default")
+        assert vars(model)["_compiled_call_impl"] is not None
+        undo()
+        assert vars(model)["_compiled_call_impl"] is None
+    assert made == ["default"]
+
+
+def test_the_text_of_an_experiment_holds_its_value() -> None:
+    assert spec_of("compile", "default") == "compile=default"
+    assert spec_of("gc", "") == "gc"
+    assert [parts_of(each) for each in ("compile=default", "gc")] == [("compile", "default"), ("gc", "")]

@@ -1,0 +1,131 @@
+"""Changes are made to programs that run: what helps is found, and a program that is hurt by a change loses nothing."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from capture_fixtures import options
+
+from nsyswrap.base.errors import CannotTellError, UnfinishedError, UsageError
+from nsyswrap.experiments.outcome import Trial, TriedChange
+from nsyswrap.experiments.request import Request, run_request
+from nsyswrap.experiments.search import TryOptions, try_changes
+
+PROGRAM = Path(__file__).parents[1] / "support" / "tried_program.py"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the program use one core; it may write to its temporary folder, so that is not the one of the tests."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+
+
+def tried(folder: Path, modes: str, order: Sequence[str], **fields: object) -> Trial:
+    """Try changes of the program in some modes, with some of the options."""
+    wanted = TryOptions(**{"order": order, "budget_s": 30.0, **fields})  # type: ignore[arg-type]
+    return try_changes(wanted, options(folder / "out", *command(modes), cwd=folder))
+
+
+def command(modes: str, steps: int = 1_000_000) -> tuple[str, ...]:
+    """Return the command of the program."""
+    return (sys.executable, str(PROGRAM), str(steps), *modes.split())
+
+
+def outcome(trial: Trial, spec: str) -> TriedChange:
+    """Return the outcome of one change."""
+    return next(each for each in trial.outcomes if each.spec == spec)
+
+
+def test_frozen_objects_make_collections_cheap(tmp_path: Path) -> None:
+    """The program collects 50,000 lists in each step; frozen, they are left out."""
+    found = outcome(tried(tmp_path, "garbage", ["gc"]), "gc")
+    assert (found.verdict, found.kept, found.alters) == ("faster", True, "nothing")
+    assert 0 < found.low <= found.ratio <= found.high < 1
+    assert found.after_ns < found.before_ns
+
+
+def test_a_fused_optimizer_of_many_parameters_is_faster(tmp_path: Path) -> None:
+    """One that replaces a change of the same kind is the only one to write."""
+    trial = tried(tmp_path, "many", ["fused"])
+    assert outcome(trial, "fused").verdict == "faster"
+    assert [each.spec for each in trial.kept] == ["fused"]
+    assert "fused=True" in trial.kept[0].lines["PyTorch"]
+
+
+def test_a_change_that_does_not_apply_says_why(tmp_path: Path) -> None:
+    found = outcome(tried(tmp_path, "", ["zero_grad"]), "zero_grad")
+    assert (found.verdict, found.words) == ("does not apply", "no call of zero_grad keeps the gradients")
+
+
+def test_after_a_change_that_ends_the_program_the_others_are_tried(tmp_path: Path) -> None:
+    """The optimizer raises an error where it is fused."""
+    trial = tried(tmp_path, "strict keeps", ["fused", "zero_grad"])
+    found = outcome(trial, "fused")
+    assert found.verdict == "failed"
+    assert "must not be fused" in found.words
+    assert outcome(trial, "zero_grad").pairs >= 4
+
+
+@pytest.mark.parametrize(("modes", "name"), [("writes", "results.txt"), ("saves", "model.pt")])
+def test_a_program_is_ended_before_it_changes_a_file(tmp_path: Path, modes: str, name: str) -> None:
+    """Both files were there before, one second ago or longer."""
+    (tmp_path / name).write_text("old")
+    os.utime(tmp_path / name, (0, 0))
+    subprocess.run(["sleep", "0.3"], check=True)
+    with pytest.raises(UsageError, match=name):
+        tried(tmp_path, modes, ["gc"])
+    assert (tmp_path / name).read_text() == "old"
+
+
+def test_a_program_may_change_files_where_the_user_allows_it(tmp_path: Path) -> None:
+    (tmp_path / "results.txt").write_text("old")
+    tried(tmp_path, "writes", ["zero_grad"], allow_writes=True)
+    assert (tmp_path / "results.txt").read_text() == "new"
+
+
+def test_a_program_may_write_its_own_files_again(tmp_path: Path) -> None:
+    """It makes the file itself, and saves it every fifty steps."""
+    assert outcome(tried(tmp_path, "saves keeps", ["zero_grad"]), "zero_grad").pairs >= 4
+
+
+def test_a_program_that_writes_runs_again_only_with_leave(tmp_path: Path) -> None:
+    given = list[Sequence[str]]()
+
+    def refuse(paths: Sequence[str]) -> bool:
+        given.append(paths)
+        return False
+
+    trial = tried(tmp_path, "writes strict keeps", ["fused", "zero_grad"], may_write_again=refuse)
+    assert [Path(each).name for paths in given for each in paths] == ["results.txt"]
+    assert [each.spec for each in trial.outcomes] == ["fused"]
+    assert "it writes files" in trial.notes[0]
+
+
+def test_a_program_without_steps_is_not_judged(tmp_path: Path) -> None:
+    with pytest.raises(CannotTellError):
+        try_changes(TryOptions(order=["gc"], budget_s=5.0), options(tmp_path / "out", *command("", 3)))
+
+
+def test_a_program_that_fails_by_itself_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnfinishedError, match="exit code 1"):
+        try_changes(
+            TryOptions(order=["gc"], budget_s=5.0),
+            options(tmp_path / "out", sys.executable, "-c", "import torch; raise SystemExit(1)"),
+        )
+
+
+def test_turns_that_alter_nothing_leave_all_values_as_they_are(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The hash of the losses and parameters of 400 steps is that of the program alone."""
+    plain = subprocess.run(command("keeps", 400), check=True, capture_output=True, text=True).stdout.strip()
+    request = Request(turns=("gc", "zero_grad"), budget_s=60.0, block_s=0.02)
+    answer = run_request(request, options(tmp_path / "out", *command("keeps", 400), output_to_stderr=True))
+    assert plain in capfd.readouterr().err
+    assert any(answer.of("begin"))
+    assert not any(answer.of("end"))

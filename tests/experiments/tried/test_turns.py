@@ -1,0 +1,42 @@
+"""When a change counts as faster, slower or no difference."""
+
+import math
+
+import pytest
+
+from nsyswrap.experiments.request import LOOKS
+from nsyswrap.experiments.tried.turns import interval, judged
+
+LIMIT = 3.0
+
+
+def logs(mean: float, deviation: float) -> list[float]:
+    """Return nine logarithms of ratios with this mean and this standard deviation."""
+    return [*[mean + deviation] * 4, *[mean - deviation] * 4, mean]
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "verdict"),
+    [
+        (-0.10, 0.049, "faster"),
+        (-0.10, 0.051, "cannot tell"),
+        (0.10, 0.049, "slower"),
+        (0.10, 0.051, "cannot tell"),
+        (0.0, 0.0099, "no difference"),
+        (0.0, 0.0101, "cannot tell"),
+        (-0.004, 0.004, "no difference"),
+    ],
+)
+def test_a_change_is_judged_by_its_interval(mean: float, deviation: float, verdict: str) -> None:
+    """Half of the interval is three deviations over the root of nine pairs: one deviation."""
+    assert judged(logs(mean, deviation), LIMIT) == verdict
+
+
+def test_one_pair_says_nothing() -> None:
+    mean, reach = interval([-0.5], LIMIT)
+    assert (mean, reach) == (-0.5, math.inf)
+    assert judged([-0.5], LIMIT) == "cannot tell"
+
+
+def test_each_look_needs_more_pairs() -> None:
+    assert list(LOOKS) == sorted(set(LOOKS))

@@ -1,0 +1,57 @@
+"""A training program of two hundred small layers; arguments select what is odd about it.
+
+It prints a hash of its losses and parameters, which no turn may change where a change alters nothing.
+"""
+
+import gc
+import hashlib
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Strict(torch.optim.AdamW):  # type: ignore[misc]
+    """An optimizer that refuses a form."""
+
+    def step(self) -> None:
+        """Update the parameters, unless the form was changed."""
+        if any(group["fused"] for group in self.param_groups):
+            raise ValueError("must not be fused")
+        super().step()
+
+
+def main(steps: int, modes: set[str]) -> None:
+    """Train for some steps."""
+    torch.manual_seed(1)
+    layers = [nn.Linear(4, 4) for _ in range(200 if "many" in modes else 2)]
+    model = nn.Sequential(*layers)
+    optimizer = (Strict if "strict" in modes else torch.optim.AdamW)(model.parameters(), lr=1e-3)
+    loader = DataLoader(TensorDataset(torch.randn(400, 4), torch.randn(400, 4)), batch_size=4)
+    kept: list[list[object]] = [[] for _ in range(50_000)] if "garbage" in modes else []
+    digest, done = hashlib.sha256(), 0
+    while done < steps:
+        for inputs, wanted in loader:
+            optimizer.zero_grad(set_to_none="keeps" not in modes)
+            loss = nn.functional.mse_loss(model(inputs), wanted)
+            loss.backward()
+            optimizer.step()
+            digest.update(loss.detach().numpy().tobytes())
+            if "garbage" in modes:
+                gc.collect()
+            if "saves" in modes and done % 50 == 5:
+                torch.save(model.state_dict(), "model.pt")
+            if "writes" in modes and done == 5:
+                Path("results.txt").write_text("new", encoding="utf-8")
+            done += 1
+            if done == steps:
+                break
+    for each in model.parameters():
+        digest.update(each.detach().numpy().tobytes())
+    sys.stdout.write(f"{len(kept)} {digest.hexdigest()}\n")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), set(sys.argv[2:]))
