@@ -14,8 +14,9 @@ same lines in the same order as one before, which is not kept. Three observers a
 - ``Sites``: ranges with the number of the line that called, which is in the other file of this process.
 
 They are turned on by the C functions that these classes call. The classes would also synchronize with the GPU, which an
-ongoing capture of a CUDA graph does not survive. As they do, the step says in Python that a profiler is on: Inductor
-then makes operators of its Triton kernels. A program that turns on a profiler itself ends the observation first.
+ongoing capture of a CUDA graph does not survive. At its end the step waits for the GPU, unless a graph is captured. As
+they do, the step says in Python that a profiler is on: Inductor then makes operators of its Triton kernels. A program
+that turns on a profiler itself ends the observation first.
 """
 
 import ctypes
@@ -98,6 +99,7 @@ class XRay:
     def end(self) -> None:
         """End an X-ray step, and write the file of this process."""
         self._stop()
+        self._wait_for_gpu()
         self._sink.end(self._sink.domain, self._range)
         path = self._sites.path_of(self._thread) if self._sites else 0
         is_known, file = path in self._paths.values(), self._operators_file
@@ -186,6 +188,15 @@ class XRay:
             self._has_ranges = self._torch.autograd.profiler._is_profiler_enabled = False
             self._torch._C._autograd._disable_profiler()
 
+    def _wait_for_gpu(self) -> None:
+        """Wait until the GPU has done the step: the profiler loses kernels that run when the recording ends."""
+        cuda = self._torch.cuda
+        try:
+            if cuda.is_initialized() and not cuda.is_current_stream_capturing():
+                cuda.synchronize()
+        except Exception as error:  # noqa: BLE001 - see begin
+            self._reasons.append(f"{type(error).__name__}: {error}")
+
     def _is_over(self) -> bool:
         return self._clock() - self._began > MOST_NS
 
@@ -218,7 +229,7 @@ class XRay:
         """Write the file of this process; it appears whole."""
         path = f"{self._path}{SITES_SUFFIX}"
         try:
-            tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": []}
+            tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": [], "memory": []}
             with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
                 json.dump({**self._record, "reason": "; ".join(self._reasons) or None, **tables}, file)
             os.replace(f"{path}.new", path)  # noqa: PTH105

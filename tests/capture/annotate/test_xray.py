@@ -57,7 +57,8 @@ torch = SimpleNamespace(
     version=SimpleNamespace(cuda="13.0"),
     _C=SimpleNamespace(_autograd=autograd, _profiler=profiler, _current_graph_task_id=lambda: graph_task),
     autograd=SimpleNamespace(profiler=SimpleNamespace(_is_profiler_enabled=False, _run_on_profiler_start=says("own"))),
-    cuda=SimpleNamespace(is_initialized=lambda: True, is_current_stream_capturing=lambda: captures))
+    cuda=SimpleNamespace(is_initialized=lambda: True, is_current_stream_capturing=lambda: captures,
+        synchronize=says("wait"), memory_allocated=lambda: 7))
 # The level of warnings is a variable of a library of torch.
 XRay._quietly = lambda self, call, *arguments: call(*arguments)
 now = 1
@@ -77,7 +78,10 @@ def run(python: str, folder: Path, body: str) -> tuple[Any, dict[str, Any]]:
 
 @pytest.mark.parametrize("python", MONITORING)
 def test_everything_is_turned_on_and_off_again(python: str, tmp_path: Path) -> None:
-    """Ranges are on in the step only, and Inductor knows of them. The file has the step and the rank."""
+    """Ranges are on in the step only, and Inductor knows of them. The step ends when the GPU has done it.
+
+    The file has the step and the rank.
+    """
     said, written = run(
         python,
         tmp_path,
@@ -88,14 +92,15 @@ def test_everything_is_turned_on_and_off_again(python: str, tmp_path: Path) -> N
         print(json.dumps([began, *said, torch.autograd.profiler._is_profiler_enabled, sys.monitoring.get_tool(4)]))
         """,
     )
-    on, off = ["add", "operators", "ranges", "xray", True], ["no operators", "remove", "no ranges", "end", False, None]
-    assert said == [True, *on, *off]
-    assert {name: written[name] for name in ("rank", "torch", "step", "reason", "roots")} == {
+    on, off = ["add", "operators", "ranges", "xray", True], ["no operators", "remove", "no ranges"]
+    assert said == [True, *on, *off, "wait", "end", False, None]
+    assert {name: written[name] for name in ("rank", "torch", "step", "reason", "roots", "memory")} == {
         "rank": 3,
         "torch": "9.9",
         "step": 6,
         "reason": None,
         "roots": [],
+        "memory": [[0, None, 7], [3, None, 7]],
     }
 
 
