@@ -19,7 +19,7 @@ torch/csrc/profiler/standalone/execution_trace_observer.cpp.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -55,14 +55,16 @@ _TYPES = {
 }
 
 
-def write_xray(folder: Path, processes: Iterable[tuple[Mapping[str, object], Path]]) -> bool:
+def write_xray(folder: Path, processes: Iterable[tuple[Mapping[str, object], Sequence[Path]]]) -> bool:
     """Write what PyTorch said of the X-ray step into the folder of a run, and return whether there is anything.
 
     Args:
         folder: The folder.
-        processes: What each process has written of its lines, and the file in which its operators are, if it exists.
+        processes: What each process has written of its lines, and the files in which its operators are.
     """
-    known = [{**lines, "operators": list(_operators(path))} for lines, path in processes]
+    known = [
+        {**lines, "operators": [each for path in paths for each in _operators(path)]} for lines, paths in processes
+    ]
     if known:
         path = folder / XRAY_NAME
         path.touch(mode=0o600)

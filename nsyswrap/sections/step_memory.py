@@ -6,12 +6,13 @@
     weights         |---- forward ----------------------|-- backward --|
     states          grows with the batch                the most        falls
 
-PyTorch says it at the start and at the end of each call of a module in the X-ray step. Between two bounds there may be
-more for a short time, so the most is what was seen.
+PyTorch says it at the start and at the end of each call of a module in an X-ray step; of several steps the one that
+holds most counts. Between two bounds there may be more for a short time, so the most is what was seen.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -59,13 +60,20 @@ class StepMemory:
 def find_step_memory(context: TraceContext) -> StepMemory | None:
     """Return the memory in a step; None where the X-ray step does not say it."""
     limit = min((each.memory_bytes for each in context.trace.gpus if each.memory_bytes), default=0)
-    found = [_of(each, limit) for each in context.settings.xray if any(one.bytes for one in each.memory)]
+    found = [_of(each, step, limit) for each in context.settings.xray for step in _steps(each.memory)]
     return max(found, key=lambda each: each.most, default=None)
 
 
-def _of(process: ProcessXray, limit: int) -> StepMemory:
-    memory = process.memory
-    start = next((each.bytes for each in memory if each.where == STEP), memory[0].bytes)
+def _steps(memory: Sequence[HeldMemory]) -> Iterator[Sequence[HeldMemory]]:
+    """Yield the memory of each X-ray step that holds any."""
+    starts = [0, *(place for place, each in enumerate(memory) if each.where == STEP and place), len(memory)]
+    for start, end in pairwise(starts):
+        if any(each.bytes for each in memory[start:end]):
+            yield memory[start:end]
+
+
+def _of(process: ProcessXray, memory: Sequence[HeldMemory], limit: int) -> StepMemory:
+    start = memory[0].bytes
     forward = next((each.bytes for each in memory if each.where == BACKWARD), None)
     kept: dict[int, tuple[int, int]] = {}
     for module, size in _grown(memory):

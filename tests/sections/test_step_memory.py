@@ -43,6 +43,13 @@ def test_modules_keep_what_they_add_in_the_forward_pass() -> None:
     assert rows["count"].tolist() == [1, 1, 1]
 
 
+def test_of_several_steps_the_one_that_holds_most_counts() -> None:
+    """Its modules keep what they keep in one step, not in all."""
+    small = [(0, None, 10), (1, 0, 10), (4, 0, 12), (3, None, 10)]
+    for steps in ((*STEP, *small), (*small, *STEP), (*STEP, *STEP)):
+        assert memory_of(steps) == memory_of(STEP)
+
+
 def test_a_call_that_an_exception_ended_has_no_end() -> None:
     found = memory_of([(0, None, 1), (1, 0, 1), (1, 1, 2), (4, 0, 5), (3, None, 1)])
     assert found is not None

@@ -33,6 +33,7 @@ from .nvtx_calls import GRAY, Sink
 
 # The text of a range, before the number of its site.
 TEXT = "nsyswrap xray"
+COMPILED = "a function was compiled in the step"
 # How many frames of a site are kept, and how far up they are looked for.
 MOST_KEPT, MOST_FRAMES = 12, 200
 
@@ -93,17 +94,19 @@ class _Thread:
     Attributes:
         modules: The modules whose calls have not ended.
         ranges: Of each range: its frame, where in the code it was called (``_LINE`` for none), and its number.
+        path: A hash of the sites so far, in their order.
     """
 
-    __slots__ = ("modules", "ranges")
+    __slots__ = ("modules", "path", "ranges")
 
     def __init__(self) -> None:
         self.modules: list[Any] = []
         self.ranges: list[tuple[int, int, int]] = []
+        self.path = 0
 
 
 class Sites:
-    """Makes the ranges, from ``start`` to ``stop``. Its callbacks do not raise.
+    """Makes the ranges, from each ``start`` to ``stop``. Its callbacks do not raise.
 
     Args:
         torch: The module, completely imported.
@@ -111,9 +114,6 @@ class Sites:
         guarded: Ids of functions before whose call ``leave`` is called.
         leave: Called before such a call, after an error, and when ``is_over`` says so; it calls ``stop``.
         is_over: Returns whether it has lasted too long.
-
-    Raises:
-        LookupError: Other tools monitor the calls.
     """
 
     def __init__(
@@ -145,6 +145,14 @@ class Sites:
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._modules = _Modules()
         self._monitoring: Any = vars(sys)["monitoring"]
+        self._tool = -1
+
+    def reserve(self) -> None:
+        """Take a number for tools.
+
+        Raises:
+            LookupError: Other tools monitor the calls.
+        """
         self._tool = take_tool(self._monitoring)
 
     def start(self) -> None:
@@ -152,8 +160,14 @@ class Sites:
         events = self._monitoring.events
         for event, callback in self._callbacks(events):
             self._monitoring.register_callback(self._tool, event, callback)
+        self._threads.clear()
         self._read_memory(STEP)
         self._monitoring.set_events(self._tool, sum(event for event, _ in self._callbacks(events)))
+
+    def path_of(self, number: int) -> int:
+        """Return what a thread called since the last start: equal numbers for equal sites in equal order."""
+        thread = self._threads.get(number)
+        return 0 if thread is None else thread.path
 
     def stop(self) -> None:
         """Observe nothing any more, end what is open, and give the number for tools back."""
@@ -165,7 +179,8 @@ class Sites:
         for thread in list(self._threads.values()):
             for _, _, number in reversed(thread.ranges):
                 self._end(self._domain, number)
-        self._threads.clear()
+            thread.ranges.clear()
+            thread.modules.clear()
 
     def tables(self) -> "dict[str, list[Any]]":
         """Return the sites by their numbers, the modules, the roots and the memory, as `xray.json` holds them."""
@@ -232,7 +247,7 @@ class Sites:
         try:
             known = self._know(code)
             if known.is_compiling:
-                self._leave("a function was compiled in the step")
+                self._leave(COMPILED)
                 return None
             if line not in known.lines:
                 return self._monitoring.DISABLE
@@ -259,7 +274,9 @@ class Sites:
             self._leave("the step took too long")
             return
         thread = self._thread()
-        thread.ranges.append((id(frame), offset, self._start(self._domain, self._site(frame, thread))))
+        described = self._site(frame, thread)
+        thread.path = hash((thread.path, id(described)))
+        thread.ranges.append((id(frame), offset, self._start(self._domain, described)))
 
     def _end_last(self, thread: _Thread) -> tuple[int, int, int]:
         ended = thread.ranges.pop()

@@ -70,6 +70,7 @@ net, x = Net(linear=Linear()), Tensor()
 """
 _END = """
 for _ in range(100): step()
+sites.reserve()
 sites.start()
 step()
 try:
