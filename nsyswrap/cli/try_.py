@@ -70,7 +70,8 @@ def try_(  # noqa: PLR0913 - one parameter an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - so that --help stays fast
     from nsyswrap.experiments.changes import experiments  # noqa: PLC0415
-    from nsyswrap.experiments.search import TryOptions, try_changes  # noqa: PLC0415
+    from nsyswrap.experiments.search import try_changes  # noqa: PLC0415
+    from nsyswrap.experiments.session import TryOptions  # noqa: PLC0415
 
     unknown = [each for each in only if each not in experiments()]
     if unknown:
@@ -81,6 +82,7 @@ def try_(  # noqa: PLR0913 - one parameter an option
         with_precision=allow_precision,
         allow_writes=allow_writes,
         may_write_again=_may_write_again,
+        say=lambda words: click.echo(f"nsyswrap: {words}", err=True),
     )
     options = CaptureOptions(
         command=program(command, python), folder=default_folder(command[0], os.environ), output_to_stderr=True

@@ -7,11 +7,14 @@ from typing import Any
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.json_codec import Codec, Tree, list_of, record_of
 from nsyswrap.experiments.changes import experiments
-from nsyswrap.experiments.tried.experiment import MATHEMATICS, Experiment, parts_of
+from nsyswrap.experiments.loader_search import LoaderPoint
+from nsyswrap.experiments.tried.experiment import MATHEMATICS, NOTHING, RANDOM, ROUNDING, Experiment, parts_of
 from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, SAME, SET, SLOWER
 
 SCHEMA = "nsyswrap.try/1"
 NOT_APPLICABLE, FAILED = "does not apply", "failed"
+ALTERED = (NOTHING, RANDOM, ROUNDING, MATHEMATICS)
+"""What a change may alter, the least first."""
 VERDICTS = (FASTER, SLOWER, SAME, CANNOT_TELL, NOT_APPLICABLE, FAILED)
 
 
@@ -83,30 +86,25 @@ class Trial:
     Attributes:
         command: The program with its arguments.
         outcomes: One for each change, in the order in which they were tried.
+        points: The numbers of workers that were tried.
         notes: What a reader must know of the runs.
     """
 
     command: tuple[str, ...]
     outcomes: tuple[TriedChange, ...]
+    points: tuple[LoaderPoint, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def kept(self) -> tuple[TriedChange, ...]:
-        """Return the changes to make: of two that set the same, the later one."""
-        found = dict[str, TriedChange]()
-        for each in self.outcomes:
-            change = each.experiment
-            if each.kept and change is not None:
-                for replaced in (change.key, *change.replaces):
-                    found.pop(replaced, None)
-                found[change.key] = each
-        return tuple(found.values())
+        """Return the changes to make."""
+        return kept_of(self.outcomes)
 
     @property
     def together(self) -> TriedChange | None:
         """Return the outcome of all changes to make; None where there is none."""
-        together = [each for each in self.outcomes if each.spec == SET]
-        return next(reversed(together or [each for each in self.outcomes if each.kept]), None)
+        together, kept = [each for each in self.outcomes if each.spec == SET], self.kept
+        return together[-1] if together and kept else kept[0] if len(kept) == 1 else None
 
     def tree(self) -> Tree:
         """Return the trial as plain values, for try.json."""
@@ -115,6 +113,18 @@ class Trial:
 
 OUTCOME = record_of(TriedChange)
 TRIAL: Codec = record_of(Trial, outcomes=list_of(OUTCOME))
+
+
+def kept_of(outcomes: Sequence[TriedChange]) -> tuple[TriedChange, ...]:
+    """Return the changes to make: of two that set the same, the later one."""
+    found = dict[str, TriedChange]()
+    for each in outcomes:
+        change = each.experiment
+        if each.kept and change is not None:
+            for replaced in (change.key, *change.replaces):
+                found.pop(replaced, None)
+            found[change.key] = each
+    return tuple(found.values())
 
 
 def outcomes_of(events: Sequence[Mapping[str, Any]]) -> list[TriedChange]:
@@ -126,6 +136,12 @@ def outcomes_of(events: Sequence[Mapping[str, Any]]) -> list[TriedChange]:
             change = experiments().get(parts_of(str(each["spec"]))[0])
             found.append(TriedChange(**fields, alters=change.alters if change else ""))
     return found
+
+
+def alters_of(specs: Sequence[str]) -> str:
+    """Return what several changes alter of the results: that of the one that alters most."""
+    found = [experiments()[parts_of(each)[0]].alters for each in specs]
+    return max(found, key=ALTERED.index, default=NOTHING)
 
 
 def is_allowed(experiment: Experiment, *, with_precision: bool) -> bool:

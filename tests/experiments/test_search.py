@@ -10,9 +10,11 @@ import pytest
 from capture_fixtures import options
 
 from nsyswrap.base.errors import CannotTellError, UnfinishedError, UsageError
+from nsyswrap.experiments import process_turns, search
 from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.experiments.request import Request, run_request
-from nsyswrap.experiments.search import TryOptions, try_changes
+from nsyswrap.experiments.search import try_changes
+from nsyswrap.experiments.session import TryOptions
 
 PROGRAM = Path(__file__).parents[1] / "support" / "tried_program.py"
 
@@ -129,3 +131,18 @@ def test_turns_that_alter_nothing_leave_all_values_as_they_are(
     assert plain in capfd.readouterr().err
     assert any(answer.of("begin"))
     assert not any(answer.of("end"))
+
+
+@pytest.mark.thorough
+def test_workers_that_load_beside_the_loop_are_found_and_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample takes 10 ms without a core; the losses are the same with workers, bit for bit."""
+    monkeypatch.setattr(process_turns, "TIMED_S", 1.0)
+    monkeypatch.setattr(search, "_SEARCH_S", 1.0)
+    trial = tried(tmp_path, "slow", ["workers"], budget_s=240.0)
+    assert [each.spec.partition("=")[0] for each in trial.kept] == ["workers"]
+    assert {each.workers for each in trial.points} >= {0, 1}
+    assert trial.together is not None
+    assert trial.together.ratio < 0.8
+    assert trial.notes == ("The losses of the first 64 steps are the same, bit for bit.",)

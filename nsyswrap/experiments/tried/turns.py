@@ -21,6 +21,7 @@ from typing import Any
 
 from ..changes import experiments
 from .experiment import Experiment, NotApplicableError, Undo, parts_of, spec_of
+from .processes import used_cpu_s, worker_bytes
 from .program import TriedProgram
 
 _STEP = "step"
@@ -32,6 +33,8 @@ SETTLED_FACTOR = 3.0
 MOST_WARM_BLOCKS = 8
 # A change is worth keeping from this share of a step on, as in the plan.
 LEAST_SHARE = 0.01
+# A loop that waits for its loaders for this share of a step may be limited by them. Source: ours.
+LOADER_SHARE = 0.1
 # All changes that were kept, together.
 SET = "all"
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "no difference", "cannot tell"
@@ -86,6 +89,7 @@ class Turns:
         self._began, self._usual_ns, self._block = time.perf_counter(), 0.0, FEWEST_STEPS
         self.program: TriedProgram | None = None
         self._kept: list[_Turn] = []
+        self._is_limited_by_loader = False
 
     def described(self, text: str, color: int) -> str:  # noqa: ARG002 - the signature of a sink
         """Return what describes other ranges than steps."""
@@ -124,17 +128,20 @@ class Turns:
         """Run the whole schedule; it goes on by one step at each ``next``."""
         program = self._program
         program.observe()
-        for _ in range(WARM_UP_STEPS):
+        for number in range(WARM_UP_STEPS):
+            if number == WARM_UP_STEPS // 2:
+                program.note_memory()
             yield
+        program.note_memory()
         program.leave()
         self._clock = TurnClock(program.torch, is_of_gpu=program.uses_gpu)
         for spec in self._request["base"]:
             yield from self._make(spec)
-        self._usual_ns = statistics.median((yield from self._measured(FEWEST_STEPS, 0)))
-        self._note("ready", step_ns=self._usual_ns, models=[type(each).__name__ for each in program.models])
-        if self._request["steps"]:
-            lengths = yield from self._measured(self._request["steps"], self._settling)
-            self._note("timed", step_ns=lengths, losses=[float(each) for each in program.losses])
+        yield from self._get_ready()
+        if self._request["timed_s"]:
+            yield from self._time_alone()
+        if self._request["is_for_loader"] and self._is_limited_by_loader:
+            return
         candidates = self._candidates()
         self._note("candidates", specs=[spec_of(each.key, value) for each, value in candidates])
         for place, (experiment, value) in enumerate(candidates):
@@ -153,6 +160,34 @@ class Turns:
         for each in kept:
             each.set_to(is_on=True)
         return lambda: [each.set_to(is_on=False) for each in reversed(kept)]
+
+    def _get_ready(self) -> Steps:
+        """Find the usual length of a step, and the share of it that the loop waits for its loaders."""
+        program = self._program
+        for _ in range(self._settling):
+            yield
+        loading, began = program.loading_ns, time.perf_counter_ns()
+        lengths = yield from self._measured(FEWEST_STEPS, 0)
+        share = (program.loading_ns - loading) / (time.perf_counter_ns() - began)
+        self._usual_ns = statistics.median(lengths)
+        self._is_limited_by_loader = share >= LOADER_SHARE
+        others = [spec_of(each.key, value) for each, value in self._applicable(self._request["processes"])]
+        workers = max((each.num_workers for each in program.loaders), default=0)
+        names = [type(each).__name__ for each in program.models]
+        self._note(
+            "ready", step_ns=self._usual_ns, models=names, loader_share=share, is_limited=share >= LOADER_SHARE,
+            workers=workers, cores=program.cores, processes=others,
+        )  # fmt: skip
+
+    def _time_alone(self) -> Steps:
+        """Note the times of steps without turns, and what the processes of the program use meanwhile."""
+        count = math.ceil(1e9 * self._request["timed_s"] / self._usual_ns)
+        before = used_cpu_s()
+        steps = min(max(count, 2 * FEWEST_STEPS), 10 * MOST_STEPS)
+        lengths = yield from self._measured(steps, 0, with_epochs=True)
+        cores = (used_cpu_s() - before) / (sum(lengths) / 1e9)
+        losses = [float(each) for each in self._program.losses]
+        self._note("timed", step_ns=lengths, losses=losses, cores=cores, worker_bytes=worker_bytes())
 
     @property
     def _program(self) -> TriedProgram:
@@ -183,9 +218,14 @@ class Turns:
                 yield
 
     def _candidates(self) -> list[tuple[Experiment, str]]:
-        """Return what to try in turns, in the order of the request; note why the others do not apply."""
+        """Return what to try in turns, in the order of the request."""
+        found = self._applicable(self._request["turns"])
+        return [each for each in found if spec_of(each[0].key, each[1]) not in self._request["without"]]
+
+    def _applicable(self, texts: list[str]) -> list[tuple[Experiment, str]]:
+        """Return the experiments that apply to the program, with their values; note why the others do not."""
         found, known = [], experiments()
-        for wanted in self._request["turns"]:
+        for wanted in texts:
             key, only = parts_of(wanted)
             try:
                 values = known[key].values(self._program)
@@ -193,13 +233,13 @@ class Turns:
                 self._note("result", spec=wanted, verdict="does not apply", words=str(error))
                 continue
             found += [(known[key], value) for value in values if not only or value == only]
-        return [each for each in found if spec_of(each[0].key, each[1]) not in self._request["without"]]
+        return found
 
-    def _measured(self, count: int, settling: int) -> Blocks:
+    def _measured(self, count: int, settling: int, *, with_epochs: bool = False) -> Blocks:
         """Return the times of so many steps, in ns, after some that are left out; yield at each step.
 
         Steps in which a loader begins are left out, as far as there are others: they hold evaluations and the ends of
-        epochs.
+        epochs. They count where the loader itself is changed.
         """
         for _ in range(settling):
             yield
@@ -208,7 +248,7 @@ class Turns:
         while sum(kept) < count and len(kept) < 2 * count:
             yield
             moments.append(self._clock.now())
-            kept.append(not program.is_new_epoch)
+            kept.append(with_epochs or not program.is_new_epoch)
             program.is_new_epoch = False
         lengths = self._clock.between(moments)
         return list(itertools.compress(lengths, kept)) or lengths
@@ -308,12 +348,20 @@ def interval(logs: list[float], limit: float) -> tuple[float, float]:
 
 
 def judged(logs: list[float], limit: float) -> str:
+    """Return what the logarithms of ratios say of a change; see ``verdict_of``."""
+    return verdict_of(*interval(logs, limit))
+
+
+def verdict_of(mean: float, reach: float) -> str:
     """Return whether a change is faster, slower, or makes no difference of 1 %; else "cannot tell".
 
     A change counts as faster or slower where its interval lies on one side, and is narrow enough to compare changes:
     half of it is at most half of the change.
+
+    Args:
+        mean: Logarithm of the ratio of step times.
+        reach: Half of its interval.
     """
-    mean, reach = interval(logs, limit)
     if reach <= abs(mean) / 2:
         return FASTER if mean < 0 else SLOWER
     return SAME if max(abs(mean - reach), abs(mean + reach)) < LEAST_SHARE else CANNOT_TELL
