@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import ExportError, UsageError
+from nsyswrap.base.json_codec import DamagedError
+from nsyswrap.capture.result_folder import TRY_NAME
 from nsyswrap.cli.interrupts import leaving_at_once
 from nsyswrap.cli.memory_option import memory_bytes, memory_option
 
@@ -226,7 +228,29 @@ def report_of_capture(
 
     context = trace_context(capture, options, quiet=quiet)
     with working("analyzing", quiet=quiet), leaving_at_once("stopped before the report was made"):
-        return report_of(context, options.window, with_timeline=with_timeline, keys=options.sections)
+        report = report_of(context, options.window, with_timeline=with_timeline, keys=options.sections)
+        return report if options.sections else with_tried(report, capture.parent / TRY_NAME)
+
+
+def with_tried(report: "Report", file: Path) -> "Report":
+    """Return a report with what was tried for its program, if the file beside the capture is there.
+
+    Raises:
+        ExportError: The file is damaged.
+    """
+    if not file.is_file():
+        return report
+    import json  # noqa: PLC0415 - loaded when there is such a file
+
+    from nsyswrap.experiments.outcome import trial_from  # noqa: PLC0415
+    from nsyswrap.experiments.tried_section import tried_section  # noqa: PLC0415
+    from nsyswrap.render.try_document import verdict  # noqa: PLC0415
+
+    try:
+        trial = trial_from(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, DamagedError) as error:
+        raise ExportError(f"{file} is damaged: {error}", hint="remove it, or try the changes again") from error
+    return report.with_section(tried_section(report, trial, verdict(trial)))
 
 
 def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -> "TraceContext":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.base.json_codec import Codec, Tree, list_of, record_of
+from nsyswrap.base.json_codec import Codec, DamagedError, Tree, list_of, record_of
 from nsyswrap.experiments.changes import experiments
 from nsyswrap.experiments.loader_search import LoaderPoint
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, NOTHING, RANDOM, ROUNDING, Experiment, parts_of
@@ -113,6 +113,19 @@ class Trial:
 
 OUTCOME = record_of(TriedChange)
 TRIAL: Codec = record_of(Trial, outcomes=list_of(OUTCOME))
+
+
+def trial_from(tree: object) -> Trial:
+    """Return the trial of a try.json.
+
+    Raises:
+        DamagedError: It is none, or an experiment has another name in this version.
+    """
+    found: Trial = TRIAL.read(tree, "")
+    unknown = [each.spec for each in found.outcomes if each.spec != SET and each.experiment is None]
+    if unknown:
+        raise DamagedError(f"there is no change {unknown[0]}")
+    return found
 
 
 def kept_of(outcomes: Sequence[TriedChange]) -> tuple[TriedChange, ...]:

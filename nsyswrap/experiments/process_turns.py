@@ -14,8 +14,8 @@ import numpy as np
 from nsyswrap.compare.bootstrap import mean, runs_interval, standard_error
 from nsyswrap.experiments.outcome import FAILED, TriedChange, alters_of
 from nsyswrap.experiments.request import CONFIDENCE, Answer
-from nsyswrap.experiments.session import NoMoreRunsError, Session, ending_of
 from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, LEAST_SHARE, verdict_of
+from nsyswrap.experiments.try_runs import NoMoreRunsError, TryRuns, ending_of
 
 FEWEST_ROUNDS, MOST_ROUNDS = 2, 6
 # Seconds of steps that each process times. Source: ours.
@@ -35,7 +35,7 @@ class ProcessTurns:
     """
 
     def __init__(
-        self, session: Session, base: Variant, earlier: Mapping[Variant, Answer] = MappingProxyType({})
+        self, session: TryRuns, base: Variant, earlier: Mapping[Variant, Answer] = MappingProxyType({})
     ) -> None:
         self._session, self._base = session, base
         self.answers: dict[Variant, list[Answer]] = {(): [], **{key: [each] for key, each in earlier.items()}}
@@ -82,7 +82,7 @@ class ProcessTurns:
         return answer
 
     def _judged(self, variant: Variant) -> TriedChange:
-        """Return what the runs so far say of a variant."""
+        """Judge a variant by its runs so far."""
         base, new = (self._lengths(each) for each in ((), variant))
         if min(len(base), len(new)) < FEWEST_ROUNDS:
             return TriedChange(

@@ -29,9 +29,9 @@ from nsyswrap.experiments.outcome import (
 )
 from nsyswrap.experiments.process_turns import ProcessTurns, Variant
 from nsyswrap.experiments.request import Answer, run_request
-from nsyswrap.experiments.session import NoMoreRunsError, Run, Session, TryOptions, ending_of
 from nsyswrap.experiments.tried.experiment import parts_of, spec_of
 from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET
+from nsyswrap.experiments.try_runs import NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
 WORKERS = "workers"
 # Seconds of steps for each number of workers. Source: ours.
@@ -51,7 +51,7 @@ def try_changes(wanted: TryOptions, options: CaptureOptions, run: Run = run_requ
         CannotTellError: It has no steps, or too few of them.
         UnfinishedError: It failed without any change.
     """
-    return _Search(wanted, Session(wanted, options, run)).trial(options.command)
+    return _Search(wanted, TryRuns(wanted, options, run)).trial(options.command)
 
 
 class _Search:
@@ -62,7 +62,7 @@ class _Search:
         session: Runs the program.
     """
 
-    def __init__(self, wanted: TryOptions, session: Session) -> None:
+    def __init__(self, wanted: TryOptions, session: TryRuns) -> None:
         self._session, known = session, experiments()
         order = [each for each in wanted.order if is_allowed(known[each], with_precision=wanted.with_precision)]
         self._turns = tuple(each for each in order if known[each].is_in_turns)
@@ -191,7 +191,7 @@ class _Search:
             self._found = [*(each for each in self._found if each.spec != SET), replace(together, spec=SET)]
 
     def _leave_out(self, base: Sequence[Answer]) -> None:
-        """Leave out the changes that alter the losses by more than they imply; all of them where no one does alone."""
+        """Leave out the changes that alter the losses by more than they imply; all of them where none does alone."""
         wrong = set[str]()
         for spec in self._base:
             checked = compare_losses(base, [self._session.timed((spec,), _SEARCH_S)], alters_of([spec]))

@@ -21,6 +21,7 @@ NOW, UNKNOWN = "now", "unknown"
 MOST_ACTIONS = 3
 # Stands for the folder of the report in the command that checks the plan.
 FOLDER = "FOLDER"
+TRY = "Or let nsyswrap make such changes from outside, and measure what each brings:"
 CHECK = f"Check the change: profile it and compare it with this plan. {FOLDER} is the folder of this report."
 NO_LINES = "Where in your code: Python was not sampled. Profile with --python-sampling to see the line here."
 _LINE_WIDTH = 200
@@ -75,6 +76,8 @@ class PlanView(NamedTuple):
         lines: How to see lines of Python in the first change; empty where Python was sampled.
         check_words: What the command does.
         instead: What the first finding says to do, with its anchor, where there is no plan but a finding; else None.
+        attempt: The command that makes changes from outside; empty without a plan, or for no program of PyTorch.
+        attempt_words: What that command does.
         most_actions: So many rows are in sight.
     """
 
@@ -84,6 +87,8 @@ class PlanView(NamedTuple):
     check: str = ""
     lines: str = ""
     check_words: str = CHECK
+    attempt: str = ""
+    attempt_words: str = TRY
     instead: tuple[str, Action] | None = None
     most_actions: int = MOST_ACTIONS
 
@@ -99,7 +104,9 @@ def plan(report: Report) -> PlanView:
         for number, each in enumerate(found.changes)
     )
     measure = "mean step; do these in order, each row includes those above"
-    return PlanView(measure, (now, *rows), found.notes, _check(report), _lines(report))
+    attempt = _command(report, f"try --run {FOLDER}") if report.program_kind.is_pytorch else ""
+    check = _command(report, f"profile --then {FOLDER}")
+    return PlanView(measure, (now, *rows), found.notes, check, _lines(report), attempt=attempt)
 
 
 def _instead(report: Report) -> tuple[str, Action] | None:
@@ -149,7 +156,8 @@ def _lines(report: Report) -> str:
     return NO_LINES if report.program_kind.may_be_python and not is_known else ""
 
 
-def _check(report: Report) -> str:
+def _command(report: Report, words: str) -> str:
+    """Return a command of nsyswrap for the program of a report."""
     command = report.session.command
     program = f"-- {shlex.join(command)}" if command else "-- PROGRAM"
-    return visible(f"nsyswrap profile --then {FOLDER} {program}")
+    return visible(f"nsyswrap {words} {program}")

@@ -14,7 +14,7 @@ from nsyswrap.experiments import process_turns, search
 from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.experiments.request import Request, run_request
 from nsyswrap.experiments.search import try_changes
-from nsyswrap.experiments.session import TryOptions
+from nsyswrap.experiments.try_runs import TryOptions
 
 PROGRAM = Path(__file__).parents[1] / "support" / "tried_program.py"
 

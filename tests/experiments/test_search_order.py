@@ -11,7 +11,7 @@ from capture_fixtures import options
 from nsyswrap.experiments.outcome import Trial
 from nsyswrap.experiments.request import Answer, Request
 from nsyswrap.experiments.search import try_changes
-from nsyswrap.experiments.session import TryOptions
+from nsyswrap.experiments.try_runs import TryOptions
 
 LOSSES = [1.0, 0.5, 0.25]
 

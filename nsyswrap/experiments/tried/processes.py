@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Iterator
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 _KIB = 1024
 
 
@@ -21,14 +20,14 @@ def _children() -> Iterator[str]:
 
 def used_cpu_s() -> float:
     """Return the CPU time of this process and of those that it has started so far, in s."""
-    used = time.process_time()
+    used, ticks = time.process_time(), os.sysconf("SC_CLK_TCK")
     for each in _children():
         try:
             with open(f"/proc/{each}/stat", encoding="utf-8") as file:  # noqa: PTH123
                 fields = file.read().rpartition(")")[2].split()
         except OSError:
             continue
-        used += (int(fields[11]) + int(fields[12])) / _TICKS  # utime and stime, see man proc
+        used += (int(fields[11]) + int(fields[12])) / ticks  # utime and stime, see man proc
     return used
 
 

@@ -348,7 +348,7 @@ def interval(logs: list[float], limit: float) -> tuple[float, float]:
 
 
 def judged(logs: list[float], limit: float) -> str:
-    """Return what the logarithms of ratios say of a change; see ``verdict_of``."""
+    """Judge a change by the logarithms of its ratios; see ``verdict_of``."""
     return verdict_of(*interval(logs, limit))
 
 

@@ -43,7 +43,7 @@ class NoMoreRunsError(Exception):
 
 
 @dataclass(slots=True)
-class Session:
+class TryRuns:
     """Runs a program again and again.
 
     Args:
