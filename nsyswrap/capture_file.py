@@ -12,17 +12,21 @@ from nsyswrap.base.privacy import Cleaner, neutral
 from nsyswrap.capture.recorded_run import (
     CAPTURE_SUFFIXES,
     XRAY_TABLE,
+    recorded_alternatives,
     recorded_copy_rates,
     recorded_host,
+    recorded_link_rates,
     recorded_product_rates,
     recorded_profiler_cost,
     recorded_steps_alone,
     recorded_xray,
 )
+from nsyswrap.events.alternatives import read_alternatives
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
 from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.link_rates import read_link_rates
 from nsyswrap.hardware.product_rates import read_product_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
@@ -76,13 +80,7 @@ def _instead(capture: Path) -> Iterator[str]:
 
 
 def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trace, Settings]:
-    """Return a trace named after its file, and the settings with what `profile` recorded beside that file.
-
-    Args:
-        trace: The tables of the capture.
-        capture: The file that the user named.
-        settings: The user's settings.
-    """
+    """Return a trace named after its file, and the settings with what `profile` recorded beside that file."""
     host = read_record(recorded_host(capture), trace.epoch_ns)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
     return name_blocked_calls(named, host), replace(
@@ -90,9 +88,11 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         copy_rates=read_rates(recorded_copy_rates(capture)),
         profiler_cost=read_cost(recorded_profiler_cost(capture)),
         product_rates=read_product_rates(recorded_product_rates(capture)),
+        link_rates=read_link_rates(recorded_link_rates(capture)),
         host=host,
         steps_alone=read_steps_alone(recorded_steps_alone(capture)),
         xray=xray_of(capture),
+        alternatives=read_alternatives(recorded_alternatives(capture)),
     )
 
 
@@ -106,10 +106,6 @@ def shared_xray(capture: Path, cleaner: Cleaner) -> dict[str, dict[str, object]]
 
     Files are those of their package, or the name alone; of the rest, names of functions, classes, modules and operators
     are texts, and all other texts are left out.
-
-    Args:
-        capture: The file that the user named.
-        cleaner: Cleans the names.
     """
     record = xray_of(capture)
     return {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}

@@ -362,7 +362,7 @@ class StepTimes:
 NO_STEP = StepTimes()
 
 
-PlanSource = Literal["simulated", "measured"]
+PlanSource = Literal["simulated", "benchmarked", "measured"]
 
 
 class PlannedChange(NamedTuple):

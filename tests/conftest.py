@@ -60,7 +60,7 @@ SLOW = frozenset({
     *("trace/test_private_texts.py", "what_if/test_on_captures.py", "compare/test_estimates.py"),
     *("render/test_contract.py", "rules/test_code_changes.py", "render/test_html.py", "render/test_json_reader.py"),
     *("cli/test_compare.py", "cli/test_analyze.py", "cli/test_recording.py", "cli/test_analyze_many.py"),
-    *("tools/test_soak.py", "tools/test_release.py", "capture/test_host_monitor.py"),
+    *("tools/test_release.py", "capture/test_host_monitor.py"),
     *("cli/test_sweep.py", "cli/test_history.py", "cli/test_gate.py"),
     *("cli/test_gate_series.py", "cli/test_capture_reader.py", "capture/test_cost_probe_torch.py"),
     *("attribution/test_causes_threads.py", "gate/test_decision.py"),
@@ -83,10 +83,11 @@ if KEPT:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's cache out of the tests, and measure the cost of recording only in tests that need it."""
+    """Keep the user's cache out of the tests, and measure costs and alternatives only in tests that need it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("NSYSWRAP_PROFILER_COST", "0")
+        patch.setenv("NSYSWRAP_ALTERNATIVES", "0")
         yield
 
 

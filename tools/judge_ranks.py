@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Profile ranks of which one is late, each time for another reason, and say what the report finds: docs/ranks.md.
+"""Profile jobs in which one rank is late, each time for another reason, and say what the report finds: docs/ranks.md.
 
 It needs two GPUs, or as many as --gpus says. Each case of rank_cases.py is profiled once, and compared with the runs
 without its fault. The redacted exports go into a folder. With --again DIR the table alone is written, from the exports
@@ -163,7 +163,7 @@ def rows(folder: Path) -> list[str]:
 
 
 def table(folders: Sequence[Path]) -> str:
-    """Return the table of the cases of some folders, each of which has the cases of one number of GPUs."""
+    """Return the table of the cases of some folders; each folder has those of one number of GPUs."""
     head = (
         "| case | GPUs | planted | first finding | right | what kept the rank | step, ms | predicted saving, ms a step "
         "| measured | within 25 % |\n|---|---:|---|---|---|---|---|---|---|---|"

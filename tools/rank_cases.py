@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 # Without peer-to-peer and shared memory, the ranks of one host talk through the network's loopback device.
 SOCKETS = (("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1"), ("NCCL_IB_DISABLE", "1"), ("NCCL_SOCKET_IFNAME", "lo"))
+NO_PEERS = (("NCCL_P2P_DISABLE", "1"),)
 ONE_CHANNEL = (("NCCL_P2P_DISABLE", "1"), ("NCCL_MAX_NCHANNELS", "1"))
 
 
@@ -26,6 +27,7 @@ class Case(NamedTuple):
         beside: Whether another program uses the last GPU.
         variables: Variables of NCCL.
         committed: How many steps of its capture are committed, of each rank.
+        in_one_process: Whether one process has all GPUs.
         may_be_named: A rank that another finding than the first may call late, since the fault lies in its work.
     """
 
@@ -39,12 +41,14 @@ class Case(NamedTuple):
     variables: tuple[tuple[str, str], ...] = ()
     committed: int = 0
     may_be_named: int | None = None
+    in_one_process: bool = False
 
 
 FIXED, LATER = ("balanced", "balanced_again"), ("balanced_later",)
 HOST = ("idle/cpu",)
 # It reads each number as soon as it is computed: the host waits, then the GPU waits for the next small kernel.
 ON_HOST_0 = ("idle/cpu", "synchronization/in_step", "launches/launch_bound")
+DATA_PARALLEL, DEEP = "data_parallel", ("deep",)
 SHARDED, TENSOR, PIPELINE = "sharded", "tensor_parallel", "pipeline"
 LINKS = ("communication/slow_links",)
 
@@ -80,6 +84,40 @@ CASES = {
     "one_channel": Case("none", "no peer-to-peer, one channel", variables=ONE_CHANNEL),
     "statistics": Case("statistics", "rank 0 logs statistics of each weight", 0, ON_HOST_0, LATER),
     "sockets": Case("none", "NCCL may use sockets only", None, LINKS, LATER, variables=SOCKETS, committed=4),
+    "no_peers": Case("none", "no peer-to-peer between the GPUs", None, LINKS, LATER, variables=NO_PEERS),
+    "host_on_all": Case("host_on_all", "the hosts of all ranks work inside forward", None, HOST, LATER),
+    "uneven_in_turn": Case(
+        "uneven_in_turn", "another rank has longer sequences in each step", None, ("ranks/in_turn",), ("even_in_turn",)
+    ),
+    "even_in_turn": Case("even_in_turn", "nothing"),
+    "microbatches": Case("none", "nothing", program=DATA_PARALLEL),
+    "each_microbatch": Case(
+        *("each_microbatch", "gradients are summed over ranks in each microbatch", None),
+        *(("communication/each_microbatch",), ("microbatches",)),
+        program=DATA_PARALLEL,
+    ),
+    "one_bucket": Case(
+        *("one_bucket", "all gradients are one bucket", None, ("communication/large_buckets",), ("microbatches",)),
+        program=DATA_PARALLEL,
+    ),
+    "deep": Case("deep", "nothing", program=DATA_PARALLEL),
+    "small_buckets": Case(
+        *("small_buckets", "each parameter is a bucket", None, ("communication/small_buckets",), DEEP),
+        program=DATA_PARALLEL,
+    ),
+    "unused_parameters": Case(
+        *("unused_parameters", "it looks for unused parameters", None, ("communication/unused_parameters",), DEEP),
+        program=DATA_PARALLEL,
+    ),
+    "buffers": Case(
+        *("buffers", "each forward pass broadcasts the buffers", None, ("communication/buffers",), DEEP),
+        program=DATA_PARALLEL,
+    ),
+    "one_process": Case(
+        *("one_process", "one process has all GPUs", None, ("communication/data_parallel",), DEEP),
+        program=DATA_PARALLEL,
+        in_one_process=True,
+    ),
     "sharded": Case("none", "nothing", program=SHARDED),
     "sharded_in_turn": Case(
         *("gathers_in_turn", "weights are gathered only when they are needed", None, ("communication/exposed",)),

@@ -46,7 +46,8 @@ def command(case: Case, folder: Path, port: int, gpus: int) -> list[str]:
         "--master-port",
         str(port),
     ]
-    ranks = ["--nproc-per-node", str(gpus), f"{case.program}.py", "--fault", case.fault, "--steps", str(STEPS)]
+    processes = 1 if case.in_one_process else gpus
+    ranks = ["--nproc-per-node", str(processes), f"{case.program}.py", "--fault", case.fault, "--steps", str(STEPS)]
     variables = [word for pair in (*ALWAYS, *case.variables) for word in ("--env", "=".join(pair))]
     words = [sys.executable, "-m", "nsyswrap", "profile", "-o", str(folder), "--steps", RECORDED]
     options = ["--timeout", str(LONGEST_S), "--cwd", str(WORKLOADS), *variables]
@@ -65,7 +66,7 @@ def start(name: str, folder: Path, port: int, gpus: int) -> tuple["subprocess.Po
         )
     until = time.monotonic() + LONGEST_S
     while running.poll() is None and time.monotonic() < until:
-        if log.read_text(errors="replace").count(DONE) >= gpus:
+        if log.read_text(errors="replace").count(DONE) >= (1 if case.in_one_process else gpus):
             break
         time.sleep(POLL_S)
     if beside is not None:

@@ -18,11 +18,6 @@ Codes = npt.NDArray[np.int32]
 def cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, Codes, Times, Times]:
     """Return the parts of some spans between the changes of their label.
 
-    Args:
-        spans: The spans to cut.
-        labels: The labels.
-        otherwise: Label of the time without one.
-
     Returns:
         Four arrays with one row for each part, in order of time: index of its span, its label, start and end in ns.
     """

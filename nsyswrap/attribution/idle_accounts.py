@@ -21,12 +21,7 @@ class IdleAccount(NamedTuple):
 
 
 def idle_accounts(attribution: Attribution, phases: Phases) -> tuple[IdleAccount, ...]:
-    """Return the idle time of a device by cause, rule and phase, largest first.
-
-    Args:
-        attribution: Its idle time.
-        phases: The phases of its capture.
-    """
+    """Return the idle time of a device by cause, rule and phase, largest first."""
     pieces = attribution.pieces
     width = len(phases.names) + 1
     codes, unique = numbered(

@@ -7,8 +7,9 @@ libraries, so they are measured again when one of these changes.
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from nsyswrap.capture import product_rates_probe
@@ -23,7 +24,7 @@ SCHEMA = "nsyswrap.product-rates/1"
 RATES = "rates"
 TIMEOUT_S = 60
 # Variables that would change what is measured: they slow down launches, or turn TF32 off.
-_LEFT_OUT = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
+LEFT_OUT = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
 
 
 def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept_only: bool = False) -> dict[str, Any]:
@@ -38,10 +39,31 @@ def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept
         ``conditions``, ``gpu``, ``multiprocessors`` and ``rates``: the lowest, the usual and the highest of each kind,
         in operations or bytes per second. Without rates ``failure`` says why, which is not kept. Empty without a GPU.
     """
-    conditions = conditions_of(python)
+    return rates_of(PRODUCT_RATES, conditions_of(python, SCHEMA), python, announce, measure, kept_only=kept_only)
+
+
+def rates_of(  # noqa: PLR0913 - what is measured, and how
+    kind: str,
+    conditions: dict[str, Any],
+    python: Sequence[str],
+    announce: Callable[[], object],
+    measure_with: Callable[[Sequence[str]], dict[str, Any]],
+    *,
+    kept_only: bool,
+) -> dict[str, Any]:
+    """Return rates of a machine, measured now or kept, as ``product_rates`` does.
+
+    Args:
+        kind: What is measured, the name of a folder.
+        conditions: What it depends on.
+        python: As ``product_rates``.
+        announce: As ``product_rates``.
+        measure_with: Measures with a Python; raises an ``OSError`` or a ``ValueError`` where it cannot.
+        kept_only: As ``product_rates``.
+    """
     if not conditions["gpus"]:
         return {}
-    path = kept_at(PRODUCT_RATES, {**conditions, "visible": os.environ.get("CUDA_VISIBLE_DEVICES", "")})
+    path = kept_at(kind, {**conditions, "visible": os.environ.get("CUDA_VISIBLE_DEVICES", "")})
     found = kept(path)
     if found.get(RATES):
         return {"conditions": conditions, **found}
@@ -51,19 +73,19 @@ def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept
         return {"conditions": conditions, RATES: {}, FAILURE: "the program has no PyTorch"}
     announce()
     try:
-        measured = measure(python)
+        measured = measure_with(python)
     except (OSError, ValueError) as error:
         return {"conditions": conditions, RATES: {}, FAILURE: str(error)}
     keep(path, measured)
     return {"conditions": conditions, **measured}
 
 
-def conditions_of(python: Sequence[str]) -> dict[str, Any]:
-    """Return what the rates depend on."""
+def conditions_of(python: Sequence[str], schema: str) -> dict[str, Any]:
+    """Return what rates of a machine depend on."""
     with readers() as found:
         gpus = [{name: each.description[name] for name in ("name", "power_limit_mw")} for each in found]
     return {
-        "schema": SCHEMA,
+        "schema": schema,
         "driver": driver_version(),
         "gpus": gpus,
         "torch": program_versions(tuple(python)).get("torch", "") if python else "",
@@ -71,19 +93,45 @@ def conditions_of(python: Sequence[str]) -> dict[str, Any]:
 
 
 def measure(python: Sequence[str]) -> dict[str, Any]:
-    """Run the program that measures, and return what it found.
+    """Run the program that measures products, and return what it found.
 
     Raises:
-        OSError: It could not be started, took too long, or says why it measured nothing.
+        OSError: As ``printed``.
         ValueError: What it printed cannot be read.
     """
-    environ = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
-    text = Path(product_rates_probe.__file__).read_text(encoding="utf-8")
-    output = output_of([*python, "-c", text], timeout_s=TIMEOUT_S, env=environ)
-    if output.code:
-        lines = output.stderr.strip().splitlines()
-        raise OSError(lines[-1] if lines else f"exit code {output.code}")
-    found: dict[str, Any] = json.loads(output.stdout)
+    found = printed(python, product_rates_probe, left_out=LEFT_OUT)
     if not found[RATES]:
         raise ValueError("no product could be computed")
     return found
+
+
+def printed(python: Sequence[str], program: ModuleType, *words: str, left_out: Collection[str]) -> dict[str, Any]:
+    """Run a program that measures, and return what it printed.
+
+    Args:
+        python: The Python that runs it.
+        program: Its module.
+        words: Its arguments.
+        left_out: Variables that it does not get.
+
+    Raises:
+        OSError: As ``output_of_program``.
+        ValueError: What it printed cannot be read.
+    """
+    environ = {name: value for name, value in os.environ.items() if name not in left_out}
+    text = Path(str(program.__file__)).read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(output_of_program([*python, "-c", text, *words], environ, TIMEOUT_S))
+    return found
+
+
+def output_of_program(command: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> str:
+    """Run a program that measures, and return the text that it printed.
+
+    Raises:
+        OSError: It could not be started, took too long, or says why it measured nothing.
+    """
+    output = output_of(command, timeout_s=timeout_s, env=environ)
+    if output.code:
+        lines = output.stderr.strip().splitlines()
+        raise OSError(lines[-1] if lines else f"exit code {output.code}")
+    return output.stdout

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME, XRAY_NAME
+from nsyswrap.capture.result_folder import ALTERNATIVES_NAME, HOST_NAME, STEPS_ALONE_NAME, XRAY_NAME
 
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
 PRODUCT_RATES = "product_rates"
+LINK_RATES = "link_rates"
 STEPS_ALONE = "steps_alone"
 
 HOST_SCHEMA = "nsyswrap.host/1"
@@ -57,6 +58,11 @@ def recorded_steps_alone(capture: Path) -> object:
 def recorded_xray(capture: Path) -> object:
     """Return what PyTorch said of the X-ray step, from beside a capture of `profile`; None where there is nothing."""
     return _beside(capture, XRAY_NAME) or _record_inside(capture, XRAY_TABLE, LONGEST_XRAY)
+
+
+def recorded_alternatives(capture: Path) -> object:
+    """Return what was measured of alternatives, from beside a capture of `profile`; None where there is nothing."""
+    return _beside(capture, ALTERNATIVES_NAME)
 
 
 def _beside(capture: Path, file: str) -> object:
@@ -100,6 +106,11 @@ def recorded_product_rates(capture: Path) -> object:
     return _record_beside(capture).get(PRODUCT_RATES)
 
 
+def recorded_link_rates(capture: Path) -> object:
+    """Return the times of collectives in the `run.json` beside a capture of `profile`; None where there are none."""
+    return _record_beside(capture).get(LINK_RATES)
+
+
 def recorded_nsys(capture: Path) -> str:
     """Return the version of nsys in the `run.json` beside a capture of `profile`; empty where there is none."""
     versions = _record_beside(capture).get("versions")
@@ -115,6 +126,7 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
         The table's name with its values by name; empty where there is nothing to hold.
     """
     from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415 - only `redact` needs it
+    from nsyswrap.hardware.link_rates import read_link_rates  # noqa: PLC0415
     from nsyswrap.hardware.product_rates import read_product_rates  # noqa: PLC0415
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
     from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
@@ -126,6 +138,8 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
         shared[PROFILER_COST] = cost.measured()
     if (products := read_product_rates(recorded_product_rates(capture))).rates:
         shared[PRODUCT_RATES] = products.measured()
+    if (links := read_link_rates(recorded_link_rates(capture))).times:
+        shared[LINK_RATES] = links.measured()
     if (alone := read_steps_alone(recorded_steps_alone(capture))).processes:
         shared[STEPS_ALONE] = alone.measured()
     rank, size = recorded_rank(capture)

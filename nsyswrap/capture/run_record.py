@@ -24,7 +24,7 @@ from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import FAILURE
-from nsyswrap.capture.recorded_run import COPY_RATES, PRODUCT_RATES, PROFILER_COST, SCHEMA
+from nsyswrap.capture.recorded_run import COPY_RATES, LINK_RATES, PRODUCT_RATES, PROFILER_COST, SCHEMA
 
 # Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
 RECORDED_VARIABLES = (
@@ -79,13 +79,15 @@ def run_record(
         options: The options of the capture.
         nsyswrap_version: The version of nsyswrap.
         environ: The environment that the program inherited; None for ours.
-        measured: What was measured before the run, by name: what ``profiler_cost`` and ``product_rates`` return.
+        measured: What was measured beside the run, by name: what ``profiler_cost``, ``product_rates`` and
+            ``link_rates`` return.
 
     Returns:
         The JSON object: ``schema``, ``command``, ``environment`` (``names``, ``values``), ``versions``, ``git`` (as in
         `git_state`), ``host`` (as in `machine_number`), ``machine`` (as in `machine_kind`), ``exit_code``, ``wall_ns``,
         ``notes``, ``steps`` (which the program recorded itself, and why or why not), ``pinned_copy_rates`` (by
-        direction; empty without a GPU), ``profiler_cost`` and ``product_rates`` (empty without a measurement).
+        direction; empty without a GPU), ``profiler_cost``, ``product_rates`` and ``link_rates`` (empty without a
+        measurement).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -105,7 +107,10 @@ def run_record(
         "wall_ns": result.wall_ns,
         "notes": [cleaner.text(note) for note in result.notes],
         COPY_RATES: copy_rates(),
-        **{name: _shareable((measured or {}).get(name, {}), cleaner) for name in (PROFILER_COST, PRODUCT_RATES)},
+        **{
+            name: _shareable((measured or {}).get(name, {}), cleaner)
+            for name in (PROFILER_COST, PRODUCT_RATES, LINK_RATES)
+        },
     }
 
 

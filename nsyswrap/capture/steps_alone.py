@@ -39,3 +39,12 @@ def _place(process: Mapping[str, object]) -> tuple[int, int]:
     """Return the rank of a process, or -1, and its id."""
     rank, pid = process["rank"], process["pid"]
     return rank if isinstance(rank, int) else -1, pid if isinstance(pid, int) else 0
+
+
+def ranks_in(folder: Path) -> int:
+    """Return how many ranks of a job have timed steps alone; 0 where there is no such file."""
+    try:
+        found = json.loads((folder / STEPS_ALONE_NAME).read_text(encoding="utf-8"))
+        return len({each["rank"] for each in found["processes"] if each["rank"] is not None})
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0

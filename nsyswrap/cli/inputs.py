@@ -4,6 +4,7 @@ A command takes a capture (``.nsys-rep``), its SQLite export, or a ``report.json
 numbers of one window, so options that change how a capture is read do not apply to it, and it has no single events.
 """
 
+import dataclasses
 import functools
 import os
 import re
@@ -243,14 +244,16 @@ def with_tried(report: "Report", file: Path) -> "Report":
     import json  # noqa: PLC0415 - loaded when there is such a file
 
     from nsyswrap.experiments.outcome import trial_from  # noqa: PLC0415
-    from nsyswrap.experiments.tried_section import tried_section  # noqa: PLC0415
+    from nsyswrap.experiments.tried_section import tried_section, with_measured  # noqa: PLC0415
     from nsyswrap.render.try_document import verdict  # noqa: PLC0415
 
     try:
         trial = trial_from(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, DamagedError) as error:
         raise ExportError(f"{file} is damaged: {error}", hint="remove it, or try the changes again") from error
-    return report.with_section(tried_section(report, trial, verdict(trial)))
+    section = tried_section(report, trial, verdict(trial))
+    others = tuple(each for each in report.sections if each.key != section.key)
+    return with_measured(dataclasses.replace(report, sections=(*others, section)), trial)
 
 
 def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -> "TraceContext":
@@ -296,10 +299,6 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
 @contextmanager
 def sqlite_export(capture: Path, *, quiet: bool = False) -> Iterator[Path]:
     """Yield the SQLite export of a capture: the file itself, or a temporary export of what nsys recorded.
-
-    Args:
-        capture: The file.
-        quiet: Show no progress.
 
     Raises:
         UsageError: The file is a report.json, which holds no events.

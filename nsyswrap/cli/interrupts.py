@@ -47,11 +47,6 @@ def leaving_at_once(message: str, hint: str = "", clean_up: Callable[[], object]
 
     An analysis runs in several threads. An exception in this one would wait for all of them, which can take minutes.
     A block inside another one changes nothing, and a signal that is ignored stays ignored.
-
-    Args:
-        message: What was stopped.
-        hint: How to go on.
-        clean_up: Called before the end.
     """
     handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     if current_thread() is not main_thread() or any(isinstance(each, _Leave) for each in handlers.values()):

@@ -11,13 +11,14 @@ import click
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import ExportError
+from nsyswrap.base.user_folder import user_folder
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture, reader
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.many_inputs import FoundCapture, names_of
 from nsyswrap.cli.progress import counting, working
 from nsyswrap.many import dask_cluster, processes
 from nsyswrap.many.capture_sums import CaptureSums, decoded
-from nsyswrap.many.kept_results import KeptResults, content_key, default_folder
+from nsyswrap.many.kept_results import KeptResults, content_key
 from nsyswrap.many.memory import needed_bytes
 from nsyswrap.many.processes import Answer, Lost
 from nsyswrap.many.totals import ManyCaptures, totals_of
@@ -60,7 +61,8 @@ def many_captures(
         UsageError: The engine does not work as given.
         ExportError: No capture can be read, or the engine fails.
     """
-    names, results = names_of([each.path for each in found]), KeptResults(folder or default_folder(os.environ))
+    names, cache = names_of([each.path for each in found]), user_folder(os.environ, "XDG_CACHE_HOME", ".cache")
+    results = KeptResults(folder or cache / "nsyswrap" / "captures")
     with working("looking for earlier results"):
         keys, reasons = _keys(found, options)
         kept = frozenset() if fresh else results.has({key for key in keys if key})

@@ -33,11 +33,7 @@ FORMS = {
 
 
 def format_option(forms: Sequence[str]) -> Decorator:
-    """Return the option ``--format`` of a command, as ``form``; ``form_of`` decides where it is not given.
-
-    Args:
-        forms: The formats that the command has.
-    """
+    """Return the option ``--format`` of a command, as ``form``; ``form_of`` decides where it is not given."""
     words = "Output format; by default the one that the name of the -o file implies, else text."
     return click.option("--format", "form", type=click.Choice(forms), help=words)
 

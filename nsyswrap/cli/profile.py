@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.base import units
 from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
 from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.base.version import __version__
-from nsyswrap.capture.result_folder import STEPS_ALONE_NAME
+from nsyswrap.capture.result_folder import ALTERNATIVES_NAME, STEPS_ALONE_NAME
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
@@ -81,6 +82,15 @@ if TYPE_CHECKING:
     help="Before the first profile on a machine, measure what nsys adds to each call, to take it out of the report, "
     "and how fast large products run on its GPU.",
 )
+@click.option(
+    "--alternatives/--no-alternatives",
+    "with_alternatives",
+    default=True,
+    show_default=True,
+    envvar="NSYSWRAP_ALTERNATIVES",
+    help="After the program has ended, run up to eight costly operators as they were and as they could be, for up to "
+    "20 seconds, and report the measured savings.",
+)
 @click.option("--record", "to_history", is_flag=True, help="Add the run to the history, as `history add` does.")
 @click.option("--series", default="", metavar="NAME", help="With --record: the series of the run, as in `history add`.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary: only notes, warnings and paths.")
@@ -94,6 +104,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     before: Path | None,
     baseline: bool,
     with_cost: bool,
+    with_alternatives: bool,
     to_history: bool,
     series: str,
     quiet: bool,
@@ -125,8 +136,11 @@ def profile(  # noqa: PLR0913 - one parameter an option
     measured = measured_here(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
         wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
-        result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, measured, launch))
+        result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, measured, launch, quiet=quiet))
         report = first_report(result, read, planned)
+        # Other ranks of a job may still use the GPU.
+        if with_alternatives and launch is None and measured_alternatives(report, wanted, result.folder, quiet=quiet):
+            report = first_report(result, read, planned)
         if baseline or counterfactual is not None:
             from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs  # noqa: PLC0415 - heavy; rarely used
 
@@ -160,13 +174,15 @@ def first_report(result: "CaptureResult", read: "Callable[[Path], Report]", plan
 
 
 def recorder(
-    options: "CaptureOptions", measured: "dict[str, dict[str, Any]]", launch: Launch | None
+    options: "CaptureOptions", measured: "dict[str, dict[str, Any]]", launch: Launch | None, *, quiet: bool
 ) -> "Callable[[CaptureResult, Path], None]":
     """Return the function that writes run.json beside a fresh capture, and begins to load the analysis."""
-    from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.recorded_run import LINK_RATES  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.run_record import run_record  # noqa: PLC0415
 
     def write(result: "CaptureResult", folder: Path) -> None:
-        record = run_record(result, options, __version__, measured=measured)
+        links = measured_links(options, folder, quiet=quiet, kept_only=launch is not None) if measured else {}
+        record = run_record(result, options, __version__, measured={**measured, LINK_RATES: links})
         if launch is not None:
             remove_joint_report(result.folder)
             record[LAUNCH] = launch.record()
@@ -226,6 +242,55 @@ def measured_rates(options: "CaptureOptions", *, quiet: bool, kept_only: bool = 
             click.echo("nsyswrap: measuring what products reach on this GPU, once, for some seconds ...", err=True)
 
     return product_rates(program_python(options), announce, kept_only=kept_only)
+
+
+def measured_alternatives(report: "Report", options: "CaptureOptions", folder: Path, *, quiet: bool) -> bool:
+    """Measure alternatives of the costliest operators, if there are any, and write `alternatives.json`.
+
+    Args:
+        report: The report of the capture.
+        options: What ran, whose Python has PyTorch.
+        folder: The folder of the capture.
+        quiet: Announce no measurement.
+
+    Returns:
+        Whether there is a new file.
+    """
+    from nsyswrap.operators.candidates import pick  # noqa: PLC0415 - heavy
+
+    if not (chosen := pick(report.findings)):
+        return False
+    from nsyswrap.capture.alternatives import FAILURE, measure_alternatives  # noqa: PLC0415 - rarely used
+    from nsyswrap.capture.arming import program_python  # noqa: PLC0415
+
+    if not quiet:
+        count = units.counted(len(chosen), "alternative")
+        click.echo(f"nsyswrap: measuring {count} of the costliest operators, for up to 20 seconds ...", err=True)
+    found = measure_alternatives(program_python(options), [each.written() for each in chosen])
+    if not quiet and FAILURE in found:
+        click.echo(f"nsyswrap: this failed, so savings are simulated: {printable(found[FAILURE])}", err=True)
+    write_json(folder / ALTERNATIVES_NAME, found)
+    return True
+
+
+def measured_links(options: "CaptureOptions", folder: Path, *, quiet: bool, kept_only: bool) -> "dict[str, Any]":
+    """Return how long collectives take between the GPUs of this machine: kept, or measured after a job of ranks.
+
+    Args:
+        options: What ran, whose Python has PyTorch.
+        folder: Its folder, with the steps that each rank timed alone.
+        quiet: Announce no measurement.
+        kept_only: Measure nothing, because other ranks use the GPUs at the same time.
+    """
+    from nsyswrap.capture.arming import program_python  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.link_rates import link_rates  # noqa: PLC0415
+    from nsyswrap.capture.steps_alone import ranks_in  # noqa: PLC0415
+
+    def announce() -> None:
+        if not quiet:
+            click.echo("nsyswrap: measuring the links between these GPUs, once, for some seconds ...", err=True)
+
+    return link_rates(program_python(options), ranks_in(folder), announce, kept_only=kept_only)
 
 
 def captured(

@@ -38,11 +38,7 @@ STEP_LABELS = {
 
 @contextmanager
 def shown(*, quiet: bool = False) -> "Iterator[_Bars | _Lines]":
-    """Yield a display until the end of the block: a progress callback, whose ``show_steps`` shows steps.
-
-    Args:
-        quiet: Show nothing.
-    """
+    """Yield a display until the end of the block: a progress callback, whose ``show_steps`` shows steps."""
     display: _Bars | _Lines = _Bars() if sys.stderr.isatty() and not quiet else _Lines(quiet=quiet)
     with display:
         yield display
@@ -124,9 +120,6 @@ def reading(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]
 
     A terminal shows a bar for each thing that is done, and before the first call a spinner. Elsewhere each tenth has a
     line. A capture that is read whole is read at once and shows no rows.
-
-    Args:
-        quiet: Show nothing.
     """
     if quiet:
         yield lambda _what, _done, _all: None

@@ -60,12 +60,7 @@ class Unreadable:
 
 
 def rank_report(source: RankCapture, trace: Trace) -> RankReport:
-    """Return the report of a rank, with what `profile` recorded beside it.
-
-    Args:
-        source: The capture.
-        trace: Its tables.
-    """
+    """Return the report of a rank, with what `profile` recorded beside it."""
     return RankReport(
         *(source.name, trace, source.rank, source.world_size),
         host=read_record(recorded_host(source.path), trace.epoch_ns),

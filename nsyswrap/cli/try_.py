@@ -13,7 +13,7 @@ import click
 from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.capture_options import default_folder, program
 from nsyswrap.cli.compare import report_at
-from nsyswrap.cli.inputs import ReadOptions, with_tried
+from nsyswrap.cli.inputs import ReadOptions, report_of_capture, with_tried
 from nsyswrap.cli.output import file_options, form_of, format_option, write_result
 from nsyswrap.cli.recording import REPORT_NAME
 from nsyswrap.cli.terminal import printable, rendered_result
@@ -127,11 +127,18 @@ def newest_run(script: str) -> Path | None:
 
 def keep_in(folder: Path, found: "Trial") -> None:
     """Write what was tried beside the report of a run, and make its report again, with the measured savings."""
-    from nsyswrap.capture.result_folder import TRY_NAME  # noqa: PLC0415
+    from nsyswrap.capture.result_folder import EXPORT_NAME, TRY_NAME  # noqa: PLC0415
     from nsyswrap.cli.profile import write_json, write_report  # noqa: PLC0415
+    from nsyswrap.experiments.tried_section import SECTION  # noqa: PLC0415
 
     write_json(folder / TRY_NAME, found.tree())
-    write_report(with_tried(report_at(folder, ReadOptions(), with_timeline=True), folder / TRY_NAME), folder)
+    report, export = report_at(folder, ReadOptions(), with_timeline=True), folder / EXPORT_NAME
+    if report.section(SECTION.key) is not None and export.is_file():
+        # It has the measured savings of an earlier trial in place of the predicted ones.
+        report = report_of_capture(export, ReadOptions(), with_timeline=True)
+    else:
+        report = with_tried(report, folder / TRY_NAME)
+    write_report(report, folder)
     click.echo(f"nsyswrap: the report in {printable(str(folder))} has the measured savings", err=True)
 
 

@@ -22,12 +22,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def name_blocked_calls(trace: Trace, record: HostRecord) -> Trace:
-    """Return the trace with names of their own for calls that wait for something other than a file.
-
-    Args:
-        trace: The tables of one export.
-        record: What was sampled of the host.
-    """
+    """Return the trace with names of their own for calls that wait for something other than a file."""
     if not any(set(each.on) & set(api_calls.NOT_FILES) for each in record.waits.values()):
         return trace
     frame = trace[tables.OS_CALLS]

@@ -52,13 +52,7 @@ def has_switches(trace: Trace, thread: int) -> bool:
 
 
 def find_off_cpu(trace: Trace, window: Window, thread: int) -> Spans:
-    """Return when a thread is off the CPU, in a call or not, from recorded switches; empty where none were recorded.
-
-    Args:
-        trace: The tables of one export.
-        window: Interval of time.
-        thread: Global id of the thread.
-    """
+    """Return when a thread is off the CPU, in a call or not, from recorded switches; empty where none were recorded."""
     frame = trace[tables.SCHEDULING]
     place = _places(trace).get(thread, slice(0, 0))
     mine = array(frame, "thread")[place] == thread

@@ -3,7 +3,7 @@
 It is in `xray.json` beside the capture. The ranges of the same step in the capture name operators and lines by number.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import prod
 from typing import Any, Union
@@ -50,6 +50,15 @@ class Tensor:
 
 
 Argument = Union[Tensor, float, str, None, tuple["Argument", ...]]  # noqa: UP007 - it names itself
+
+
+def tensors_of(arguments: Sequence[Argument]) -> Iterator[Tensor]:
+    """Yield the tensors among arguments, those in lists included."""
+    for each in arguments:
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, tuple):
+            yield from tensors_of(each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +173,7 @@ def _process(found: Mapping[str, Any]) -> ProcessXray:
             ModuleName(str(each["path"]), str(each["class"]), int(each["root"])) for each in found.get("modules") or ()
         ),
         roots=tuple(str(each["class"]) for each in found.get("roots") or ()),
-        operators={int(each["id"]): _operator(each) for each in found.get("operators") or ()},
+        operators={int(each["id"]): read_operator(each) for each in found.get("operators") or ()},
     )
 
 
@@ -173,7 +182,8 @@ def _site(found: Mapping[str, Any]) -> CallSite:
     return CallSite(str(found["file"]), int(found["line"]), str(found["function"]), stack, found.get("module"))
 
 
-def _operator(found: Mapping[str, Any]) -> RecordedOperator:
+def read_operator(found: Mapping[str, Any]) -> RecordedOperator:
+    """Return an operator as a file describes it."""
     return RecordedOperator(
         name=str(found["name"]),
         thread=int(found.get("thread") or 0),
@@ -184,15 +194,20 @@ def _operator(found: Mapping[str, Any]) -> RecordedOperator:
     )
 
 
+def read_tensor(found: Mapping[str, Any]) -> Tensor:
+    """Return a tensor as a file describes it."""
+    strides = found.get("strides")
+    return Tensor(
+        shape=tuple(map(int, found["shape"])),
+        strides=tuple(map(int, strides)) if strides is not None and len(strides) == len(found["shape"]) else None,
+        dtype=str(found.get("dtype") or ""),
+        storage=found.get("storage"),
+    )
+
+
 def _argument(found: object) -> Argument:
     if isinstance(found, Mapping):
-        strides = found.get("strides")
-        return Tensor(
-            shape=tuple(map(int, found["shape"])),
-            strides=tuple(map(int, strides)) if strides is not None and len(strides) == len(found["shape"]) else None,
-            dtype=str(found.get("dtype") or ""),
-            storage=found.get("storage"),
-        )
+        return read_tensor(found)
     if isinstance(found, list):
         return tuple(_argument(each) for each in found)
     return found if isinstance(found, int | float | str) else None
@@ -235,17 +250,18 @@ def _cleaned(process: ProcessXray, name: Callable[[str], str], file: Callable[[s
                 "thread": each.thread,
                 "sequence": each.sequence,
                 "forward_thread": each.forward_thread,
-                "inputs": _shared(each.inputs),
-                "outputs": _shared(each.outputs),
+                "inputs": written_argument(each.inputs, texts=False),
+                "outputs": written_argument(each.outputs, texts=False),
             }
             for number, each in process.operators.items()
         ],
     }
 
 
-def _shared(argument: Argument) -> object:
+def written_argument(argument: Argument, *, texts: bool = True) -> object:
+    """Return an argument as files have it; without its texts where these may be private."""
     if isinstance(argument, Tensor):
         return {each.name: getattr(argument, each.name) for each in fields(argument)}
     if isinstance(argument, tuple):
-        return [_shared(each) for each in argument]
-    return None if isinstance(argument, str) else argument
+        return [written_argument(each, texts=texts) for each in argument]
+    return None if isinstance(argument, str) and not texts else argument

@@ -119,7 +119,7 @@ def trial_from(tree: object) -> Trial:
     """Return the trial of a try.json.
 
     Raises:
-        DamagedError: It is none, or an experiment has another name in this version.
+        DamagedError: It holds something else, or a change that this version does not have.
     """
     found: Trial = TRIAL.read(tree, "")
     unknown = [each.spec for each in found.outcomes if each.spec != SET and each.experiment is None]

@@ -1,6 +1,7 @@
 """The section of a report on the changes that were tried: what was predicted for each, and what was measured."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -8,7 +9,7 @@ from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.experiments.changes import experiments
 from nsyswrap.experiments.outcome import Trial, TriedChange
-from nsyswrap.model import Fact, Report, Section
+from nsyswrap.model import Fact, Finding, Report, Section
 from nsyswrap.sections.spec import Kind, PageGroup, SectionHead
 from nsyswrap.what_if.fixed_step import RUNS_DIFFER, typical
 
@@ -71,6 +72,32 @@ def tried_section(report: Report, trial: Trial, verdict: str) -> Section:
     )
 
 
+def with_measured(report: Report, trial: Trial) -> Report:
+    """Return a report whose findings have the measured saving where the change for them was tried and helps.
+
+    Args:
+        report: The report.
+        trial: What came of trying changes.
+    """
+    step, measured = typical(report.step, report.window), dict[str, Interval[float]]()
+    for each in trial.outcomes:
+        change, ratio = each.experiment, each.interval
+        if change is not None and ratio is not None and each.kept:
+            measured.setdefault(change.rules[0], ratio)
+    if step is None or not measured:
+        return report
+    whole = step.window_ns
+
+    def with_saving(finding: Finding) -> Finding:
+        ratio = measured.get(finding.rule)
+        if ratio is None:
+            return finding
+        saving = ratio.map(lambda share: round((1 - share) * whole))
+        return replace(finding, saving=saving, saving_method="measured")
+
+    return replace(report, findings=tuple(map(with_saving, report.findings)))
+
+
 def planned_order(report: Report, keys: Sequence[str]) -> tuple[str, ...]:
     """Return experiments in the order of a report's plan, then in that of its findings, then in their own.
 
@@ -104,7 +131,8 @@ def _predicted(report: Report, each: TriedChange) -> Interval[float] | None:
     if change is None or step is None:
         return None
     rule = change.rules[0]
-    saving = next((one.saving for one in report.findings if one.rule == rule and one.saving is not None), None)
+    known = (one for one in report.findings if one.rule == rule and one.saving_method != "measured")
+    saving = next((one.saving for one in known if one.saving is not None), None)
     return None if saving is None else saving.map(lambda ns: ns / step.window_ns)
 
 

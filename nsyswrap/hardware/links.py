@@ -1,4 +1,4 @@
-"""Which GPUs have NVLink, by their name: then ranks of one host need not exchange data over PCIe."""
+"""Which GPUs have NVLink, by their name, and how fast it is: ranks of one host need not exchange data over PCIe."""
 
 import re
 
@@ -12,3 +12,15 @@ _NVLINK = re.compile(r"SXM|H100 \d+GB HBM|(?<!G)H200(?! NVL)|(?<!G)B[23]00")
 def has_nvlink(name: str) -> bool:
     """Return whether a GPU of this name is a module with NVLink; False where that is not sure."""
     return _NVLINK.search(name) is not None
+
+
+# Bytes a second in one direction, of all links of a GPU together. Source: NVIDIA's data sheets, which count both
+# directions: 300 GB/s of V100, 600 of A100, 900 of H100 and H200, 1800 of B200 and B300.
+_RATES = ((r"V100", 150e9), (r"A100", 300e9), (r"H[12]00", 450e9), (r"B[23]00", 900e9))
+
+
+def nvlink_rate(name: str) -> float | None:
+    """Return how many bytes a second a GPU of this name sends over NVLink; None where it may have none."""
+    if not has_nvlink(name):
+        return None
+    return next((rate for pattern, rate in _RATES if re.search(pattern, name)), None)

@@ -112,10 +112,6 @@ class Shapes:
 def block_limits(limits: Limits, shapes: Shapes) -> npt.NDArray[np.int64]:
     """Return how many blocks each resource allows on a multiprocessor.
 
-    Args:
-        limits: Resources of the multiprocessor.
-        shapes: How n kernels were launched.
-
     Returns:
         Shape (4, n), in the order of ``LIMITERS``; 0 where no block fits.
 

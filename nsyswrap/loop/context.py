@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Window
+from nsyswrap.events.alternatives import NO_ALTERNATIVES, MeasuredAlternatives
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
@@ -20,6 +21,7 @@ from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.events.xray_record import XrayRecord
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.hardware.link_rates import NO_LINK_RATES, LinkRates
 from nsyswrap.hardware.product_rates import NO_PRODUCT_RATES, MeasuredRates
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
@@ -55,6 +57,8 @@ class Settings:
         steps_alone: The steps that were timed without recording.
         xray: What PyTorch said of the X-ray step of each process.
         product_rates: What products of matrices reach on the GPU of that machine.
+        alternatives: What was measured of alternatives of its operators.
+        link_rates: How long collectives take between the GPUs of that machine.
     """
 
     step_pattern: str = ""
@@ -69,6 +73,8 @@ class Settings:
     steps_alone: StepsAlone = NO_STEPS_ALONE
     xray: XrayRecord = ()
     product_rates: MeasuredRates = NO_PRODUCT_RATES
+    alternatives: MeasuredAlternatives = NO_ALTERNATIVES
+    link_rates: LinkRates = NO_LINK_RATES
 
 
 NO_SETTINGS = Settings()

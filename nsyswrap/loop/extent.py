@@ -30,11 +30,6 @@ def is_about_gpus(trace: Trace, operations: Operations, missing: UnrecordedLaunc
     """Return whether a report is one about GPUs: these ran kernels, or copied for a share of the time that matters.
 
     Where kernels were launched and have no record, what was recorded is not what the GPUs did.
-
-    Args:
-        trace: The tables of one export.
-        operations: What ran on the GPUs.
-        missing: The launches without a record.
     """
     if operations.has_kernels:
         return True

@@ -56,12 +56,7 @@ def has_loader(trace: Trace, process: int) -> bool:
 
 
 def find_helped(trace: Trace, phases: Phases) -> Mapping[int, Spans]:
-    """Return when each main thread waits in the data phase for threads that it woke; only threads that do.
-
-    Args:
-        trace: The tables of one export.
-        phases: The phases of all threads.
-    """
+    """Return when each main thread waits in the data phase for threads that it woke; only threads that do."""
     helped = {}
     for process, main in phases.main_thread.items():
         if phases.code(DATA) == NO_PHASE or has_loader(trace, process):

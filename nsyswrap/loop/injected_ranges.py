@@ -27,12 +27,7 @@ def injected_steps(ranges: pd.DataFrame) -> Flags:
 
 
 def one_of_ours(ranges: pd.DataFrame, steps: pd.DataFrame) -> bool:
-    """Return whether each process has one step, and nsyswrap marked it.
-
-    Args:
-        ranges: All ranges.
-        steps: The steps that ranges name.
-    """
+    """Return whether each process has one step, and nsyswrap marked it."""
     marked = array(ranges, "start")[injected_steps(ranges)]
     is_ours: Flags = np.isin(array(steps, "start"), marked)
     return bool(len(steps) and is_ours.all() and steps["process"].is_unique)
@@ -50,12 +45,7 @@ def steps_before(ranges: pd.DataFrame) -> dict[int, int]:
 
 
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
-    """Return a note that names the phases that nsyswrap marked; none where the program marked all of them.
-
-    Args:
-        ranges: All ranges.
-        rows: The rows that are phases.
-    """
+    """Return a note that names the phases that nsyswrap marked; none where the program marked all of them."""
     texts = ranges["text"].iloc[rows[injected(ranges)[rows]]].astype(str).to_numpy()
     found = sorted({re.sub(r" \d+$", "", str(text)) for text in np.unique(texts)})
     return (f"Marked by nsyswrap (--annotate), not by the program: {', '.join(found)}.",) if found else ()

@@ -148,12 +148,7 @@ class _Names:
 
 
 def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequence]:
-    """Yield the sequence of each process that ran operations, by process.
-
-    Args:
-        trace: The tables of one export.
-        operations: Its operations.
-    """
+    """Yield the sequence of each process that ran operations, by process."""
     names = _names(trace, operations)
     calls = trace[tables.CALLS]
     call_thread, call_start, call_end = coded(calls, "thread"), array(calls, "start"), array(calls, "end")

@@ -7,7 +7,7 @@ source of nsyswrap. So it is never out of date, and a capture that was moved or 
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -29,17 +29,6 @@ def source_digest() -> str:
             digest.update(f"{path.relative_to(folder)}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def default_folder(environ: Mapping[str, str]) -> Path:
-    """Return where results are kept by default: in the user's cache.
-
-    Source:
-        XDG Base Directory Specification 0.8, XDG_CACHE_HOME.
-    """
-    given = environ.get("XDG_CACHE_HOME", "")
-    root = Path(given) if Path(given).is_absolute() else Path(environ.get("HOME", "/"), ".cache")
-    return root / "nsyswrap" / "captures"
 
 
 def content_key(path: Path, options: str, host_from: Path | None = None) -> str:

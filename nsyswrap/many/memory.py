@@ -29,10 +29,6 @@ def needed_bytes(path: Path) -> int:
 def free_bytes(proc: Path = PROC, mounts: Path = MOUNTS) -> int:
     """Return the memory that this process and its children may take: of the machine, and of its control groups.
 
-    Args:
-        proc: Where the kernel's process files are.
-        mounts: Where control groups are mounted.
-
     Source:
         proc_meminfo(5), MemAvailable; Documentation/admin-guide/cgroup-v2.rst of Linux, memory.max.
     """

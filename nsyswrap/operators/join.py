@@ -107,10 +107,20 @@ def has_operators(context: TraceContext) -> bool:
 @memo
 def find_joined(context: TraceContext, window: Window) -> JoinedKernels:
     """Return the kernels of a window with their operators."""
-    found = find_launchers(context)
     rows, _ = running(context, np.flatnonzero(context.operations.kind == COMPUTE), window)
-    own = _own_time(context, rows, window)
-    return JoinedKernels(rows, own, found.call[rows], found.exact[rows], found.part[rows], found.calls)
+    return join_kernels(context, rows, _own_time(context, rows, window))
+
+
+def join_kernels(context: TraceContext, rows: Indices, own_ns: Times) -> JoinedKernels:
+    """Return kernels with their operators.
+
+    Args:
+        context: The trace, its events and its loop.
+        rows: Row of each in the context's operations.
+        own_ns: Time of each.
+    """
+    found = find_launchers(context)
+    return JoinedKernels(rows, own_ns, found.call[rows], found.exact[rows], found.part[rows], found.calls)
 
 
 def _last_step(context: TraceContext) -> Trace:

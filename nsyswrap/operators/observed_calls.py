@@ -35,10 +35,18 @@ from nsyswrap.base.intervals import Indices, Spans, Times
 from nsyswrap.events.host_marks import injected
 from nsyswrap.events.operations import COMPUTE, SOURCES, Operations, find_operations
 from nsyswrap.events.python_stacks import shown_files
-from nsyswrap.events.xray_record import Argument, CallSite, ProcessXray, RecordedOperator, Tensor, XrayRecord
+from nsyswrap.events.xray_record import (
+    Argument,
+    CallSite,
+    ProcessXray,
+    RecordedOperator,
+    Tensor,
+    XrayRecord,
+    tensors_of,
+)
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.operators.fused_names import fused_operators
-from nsyswrap.operators.work import OperatorWork, products_of, tensors_of, work_of
+from nsyswrap.operators.work import OperatorWork, products_of, work_of
 from nsyswrap.ranks.join import REPORT_BITS
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import CodedIds, Frame, Trace, array, coded
@@ -72,6 +80,7 @@ class OperatorCall:
         role: ``BACKWARD``, ``RECOMPUTED``, or empty for what the engine of autograd does not run.
         work: Its work; None where it is not known.
         operator: What it took and returned; None where that is not known.
+        forward: The operator of the forward pass that autograd knows, around the call or differentiated by it.
     """
 
     name: str = ""
@@ -83,6 +92,7 @@ class OperatorCall:
     role: str = ""
     work: OperatorWork | None = None
     operator: RecordedOperator | None = None
+    forward: RecordedOperator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +151,13 @@ class _Around(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """The origin of a launch: the row of its operator, that of its line, its role, and a fused kernel."""
+    """The origin of a launch: rows of its operator and its line, its role, a fused kernel, the row of ``forward``."""
 
     operator: int
     site: int
     role: str
     kernel: str
+    forward: int
 
 
 def find_observed(trace: Trace, record: XrayRecord) -> ObservedCalls:
@@ -236,13 +247,16 @@ class _Step:
         fused = kernel if fused_operators(kernel) else ""
         engine = max((at for at, each in enumerate(names) if each.is_engine), default=None)
         operator = self._working(rows)
+        known = (row for row, each in zip(reversed(rows), reversed(names), strict=True) if each.sequence is not None)
         if engine is None:
-            return _Origin(operator, site, "", fused)
+            return _Origin(operator, site, "", fused, next(known, operator))
         again = any(each.sequence is not None for each in names[engine + 2 :])
         if again and site >= 0 and self._start[site] >= self._start[rows[engine]]:
-            return _Origin(operator, site, RECOMPUTED, fused)
-        called = self._forward_site(self._node.get(rows[engine], -1))
-        return _Origin(operator, called, RECOMPUTED if again else BACKWARD, fused)
+            return _Origin(operator, site, RECOMPUTED, fused, next(known))
+        called, forward = self._differentiated(self._node.get(rows[engine], -1))
+        if again:
+            return _Origin(operator, called, RECOMPUTED, fused, next(known))
+        return _Origin(operator, called, BACKWARD, fused, forward)
 
     def described(self, origin: _Origin) -> OperatorCall:
         """Return an operator with its work, its module and its line."""
@@ -261,6 +275,7 @@ class _Step:
             role=origin.role,
             work=work_of(operator) if operator else None,
             operator=operator,
+            forward=self._recorded(origin.forward) if origin.forward >= 0 else None,
         )
         if origin.site < 0:
             return made
@@ -303,15 +318,15 @@ class _Step:
                 counts.setdefault((thread & ~tables.THREAD_MASK, known.thread), Counter())[thread] += 1
         return {key: max(its, key=its.__getitem__) for key, its in counts.items()}
 
-    def _by_sequence(self) -> tuple[Mapping[tuple[int, int], int], Mapping[int, int]]:
-        """Return where forward operators were called, and the nodes of the backward pass.
+    def _by_sequence(self) -> tuple[Mapping[tuple[int, int], tuple[int, int]], Mapping[int, int]]:
+        """Return the forward operators and where they were called, and the nodes of the backward pass.
 
         Returns:
-            The row of the line of each forward operator, by global id of its thread and its sequence number; the row
-            of the node that each range of the engine runs, by the row of that range.
+            The row of the line of each forward operator and its own, by global id of its thread and its sequence
+            number; the row of the node that each range of the engine runs, by the row of that range.
         """
         rows = [row for row, each in self._named.items() if each.sequence is not None and not each.is_engine]
-        forward: dict[tuple[int, int], int] = {}
+        forward: dict[tuple[int, int], tuple[int, int]] = {}
         nodes: dict[int, int] = {}
         around = self.around(self._thread[rows], Spans(self._start[rows], self._end[rows]))
         for row, (operators, site) in zip(rows, around, strict=True):
@@ -319,21 +334,21 @@ class _Step:
             if outer and self._named[outer[-1]].is_engine:
                 nodes[outer[-1]] = row  # it has the number of its forward operator
             elif sequence is not None:
-                forward[int(self._thread[row]), sequence] = site
+                forward[int(self._thread[row]), sequence] = site, row
         return forward, nodes
 
-    def _forward_site(self, node: int) -> int:
-        """Return the row of the line of the forward operator of a node; -1 where it is not known."""
+    def _differentiated(self, node: int) -> tuple[int, int]:
+        """Return the rows of the line and of the forward operator of a node; -1 where they are not known."""
         sequence = self._named[node].sequence if node >= 0 else None
         if sequence is None:
-            return -1
+            return -1, -1
         thread = int(self._thread[node])
         process = self._process(thread)
         known = None if process is None else process.operators.get(self._named[node].number)
         origin = None if known is None else self._threads.get((thread & ~tables.THREAD_MASK, known.forward_thread or 0))
         main = thread & ~tables.THREAD_MASK | tables.pid(thread)
         threads = (main, thread) if origin is None else (origin,)
-        return next((self._forward[each, sequence] for each in threads if (each, sequence) in self._forward), -1)
+        return next((self._forward[each, sequence] for each in threads if (each, sequence) in self._forward), (-1, -1))
 
 
 @lru_cache(maxsize=1 << 16)

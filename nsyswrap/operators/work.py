@@ -9,12 +9,12 @@ Other operators, such as elementwise ones, reductions, norms, losses and optimiz
 of their largest tensor: their bytes limit them. Bytes are the least: each tensor is read once, or written once.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from nsyswrap.events.xray_record import Argument, RecordedOperator, Tensor
+from nsyswrap.events.xray_record import Argument, RecordedOperator, Tensor, tensors_of
 
 Shape = tuple[int, ...]
 
@@ -92,15 +92,6 @@ def least_bytes(operator: RecordedOperator) -> int | None:
     if name in GATHERS:  # as many elements of the table as it returns
         read = [*written, *tensors_of(inputs[1:])]
     return _sum([*_distinct(read), *_distinct(written)])
-
-
-def tensors_of(arguments: Sequence[Argument]) -> Iterator[Tensor]:
-    """Yield the tensors among arguments, those in lists included."""
-    for each in arguments:
-        if isinstance(each, Tensor):
-            yield each
-        elif isinstance(each, tuple):
-            yield from tensors_of(each)
 
 
 # Copies, fills and views: no arithmetic.

@@ -1,6 +1,7 @@
 """The tables of collectives: what each kind waits and transfers, and which rank waits for which."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Times, Window
@@ -15,12 +16,21 @@ COLLECTIVES = (
 WAITS = ("waiting_rank", "late_rank", "rule", "phase", "wait_ns")
 
 
-def by_kind(collectives: Collectives, lateness: Lateness, window: Window) -> pd.DataFrame:
+def by_kind(
+    collectives: Collectives, lateness: Lateness, window: Window, fast: npt.NDArray[np.float64]
+) -> pd.DataFrame:
     """Return a row for each communicator, kind and size of collectives in a window, the most exposed first.
 
     Times are sums over all ranks, clipped to the window. ``count`` counts a collective once, however many ranks it has.
     ``bus_bandwidth`` is bytes a second on each link while it transfers; NaN where the size or the number of ranks is
-    not known. ``bytes`` is -1 where NCCL did not record it.
+    not known, and ``link_bandwidth`` is what these links can do; there is no such
+    column where that is not known at all. ``bytes`` is -1 where NCCL did not record it.
+
+    Args:
+        collectives: The collectives of all ranks.
+        lateness: Their exposed times.
+        window: The window.
+        fast: How long each transfers on links that do what they can, in ns; NaN where that is not known.
     """
     start, end = (np.clip(each, window.start_ns, window.end_ns) for each in (collectives.start, collectives.end))
     arrival = np.clip(collectives.arrival, start, end)
@@ -37,6 +47,7 @@ def by_kind(collectives: Collectives, lateness: Lateness, window: Window) -> pd.
             "exposed_wait_ns": lateness.exposed_wait,
             "exposed_transfer_ns": lateness.exposed_transfer,
             "matched": collectives.matched,
+            "fast_ns": fast,
         }
     )[touches]
     keys = ["communicator", "kind", "bytes"]
@@ -45,6 +56,7 @@ def by_kind(collectives: Collectives, lateness: Lateness, window: Window) -> pd.
         count=("part", "nunique"),
         parts=("part", "size"),
         matched=("matched", "all"),
+        fast_ns=("fast_ns", "mean"),
         **{name: (name, "sum") for name in times},
     )
     columns = (found[name].tolist() for name in (*keys, "parts", "transfer_ns", "matched"))
@@ -52,9 +64,15 @@ def by_kind(collectives: Collectives, lateness: Lateness, window: Window) -> pd.
         _bandwidth(kind, size, collectives.sizes[communicator], parts, transfer) if matched else float("nan")
         for communicator, kind, size, parts, transfer, matched in zip(*columns, strict=True)
     ]
+    carried = [
+        bus_bytes(kind, size, collectives.sizes[communicator]) or float("nan")
+        for communicator, kind, size in zip(*(found[name].tolist() for name in keys), strict=True)
+    ]
+    links = np.array(carried, float) / found["fast_ns"] * 1e9
     exposed = -found["exposed_wait_ns"] - found["exposed_transfer_ns"]
-    whole: pd.DataFrame = found.assign(bus_bandwidth=np.array(bandwidth, float), exposed=exposed)
-    return whole.sort_values(["exposed", *keys], ignore_index=True)[list(COLLECTIVES)]
+    whole: pd.DataFrame = found.assign(bus_bandwidth=np.array(bandwidth, float), link_bandwidth=links, exposed=exposed)
+    known = ["link_bandwidth"] if np.isfinite(links).any() else []
+    return whole.sort_values(["exposed", *keys], ignore_index=True)[[*COLLECTIVES, *known]]
 
 
 def _bandwidth(kind: str, size: int, ranks: int, parts: int, transfer_ns: int) -> float:

@@ -13,10 +13,12 @@ from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
+from nsyswrap.ranks.links import fast_ns
 from nsyswrap.sections import late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
 from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.missing_events import lost_processes
+from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -24,7 +26,6 @@ from nsyswrap.trace.tables import coded
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Communication between GPUs"
-LISTED = 3
 # Place of transfer among the spans of ``Collectives.exclusive``.
 TRANSFER = 2
 ALL_TRANSFER = (
@@ -64,7 +65,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
         return Section("communication", TITLE, window, notes=(NONE,))
     each = [_by_kernel(context, device, mine, own.on(device)) for device, mine in rows.items()]
     table = pd.concat(each, ignore_index=True)
-    kinds = by_kind(of_all_ranks, lateness_of_all, window)
+    kinds = by_kind(of_all_ranks, lateness_of_all, window, fast_ns(context, of_all_ranks))
     return Section(
         key="communication",
         title=TITLE,
@@ -184,7 +185,8 @@ SECTION = SectionSpec(
         "kernels": "device_id name count total_ns exposed_ns",
         "waits": "waiting_rank late_rank rule phase wait_ns",
     },
-    kinds={Kind.NUMBER: "bus_bandwidth"},
-    units={"bus_bandwidth": "bytes"},
-    headings={"bus_bandwidth": "on each link, a second"},
+    some_columns={"collectives": "link_bandwidth"},
+    kinds={Kind.NUMBER: "bus_bandwidth link_bandwidth"},
+    units={"bus_bandwidth": "bytes", "link_bandwidth": "bytes"},
+    headings={"bus_bandwidth": "on each link, a second", "link_bandwidth": "these links can, a second"},
 )

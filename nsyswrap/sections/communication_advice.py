@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Times
-from nsyswrap.events import api_calls
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.kernel_names.collectives import (
     ALL_GATHER,
@@ -21,10 +20,10 @@ from nsyswrap.hardware.kernel_names.collectives import (
     CollectiveName,
     collective_name,
 )
-from nsyswrap.hardware.links import has_nvlink
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
-from nsyswrap.ranks.collectives import Collectives, bus_bytes
+from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.links import SLOW_FACTOR, fast_ns, fastest, source_of
 from nsyswrap.rules import communication
 from nsyswrap.rules.program_kind import Wording, joined
 from nsyswrap.trace import tables
@@ -40,8 +39,6 @@ OF_EXPERTS = frozenset({ALL_TO_ALL, DISPATCH, COMBINE})
 # Libraries whose collectives have no gradients: they serve models.
 ENGINES = frozenset({"vllm", "sglang", "flashinfer", "tensorrt_llm", "lmdeploy"})
 FORWARD, TRAINING = "forward", {BACKWARD, OPTIMIZER}
-# Smaller messages are limited by latency. Source: NCCL's documentation of NCCL_BUFFSIZE, the buffer between two GPUs.
-FILLS_BUFFER_BYTES = 4 << 20
 # The type of the elements in a kernel's name, with its bits: ncclDevKernel_AllReduce_Sum_bf16_RING_LL. Source:
 # NVIDIA/nccl, src/device/generate.py.
 _TYPE = re.compile(r"_(?:bf|f|i|u)(\d+)(?:e\dm\d)?(?:_|$)")
@@ -160,11 +157,13 @@ def _or_nothing(saving: Saving) -> Saving:
 def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> TransferAdvice:
     """Return the change to make where all of the time is transfer."""
     context, collectives = simulation.context, simulation.collectives
-    rate, copied = link_rate(collectives, device), pinned_rate(context)
-    if rate is not None and copied is not None and rate < copied and _is_one_nvlink_host(context, collectives):
-        change = partial(_at_rate, min(rate / copied, 1.0))
-        said = f"collectives move {units.size(rate * 1e9)}/s on each link, pinned copies {units.size(copied * 1e9)}/s"
-        return TransferAdvice(SLOW_LINKS, LINKS_ADVICE, predict(simulation, change), (said,))
+    shown = fastest(context, collectives, rows)
+    if shown is not None and shown[0] > SLOW_FACTOR:
+        said = (
+            f"the fastest large collective moves {units.size(shown[1])}/s on each link; "
+            f"these GPUs can {units.size(shown[2])}/s ({source_of(context)})"
+        )
+        return TransferAdvice(SLOW_LINKS, LINKS_ADVICE, predict(simulation, on_fast_links), (said,))
     length = exposed(context, rows, collectives)
     if (text := _without_gradients(context, rows, length)) is not None:
         return TransferAdvice(EXPOSED, text, NEEDED_AT_ONCE)
@@ -349,58 +348,14 @@ def _element_bytes(context: TraceContext, rows: Indices) -> npt.NDArray[np.int64
     return sizes[place]
 
 
-def link_rate(collectives: Collectives, device: int) -> float | None:
-    """Return the highest rate on each link of a GPU in collectives with large messages, in bytes a ns; None if unknown.
-
-    The highest: kernels beside a collective slow it down, and nothing makes it faster than its links.
-    """
-    mine = collectives.on(device)
-    mine = mine[(collectives.bytes[mine] >= FILLS_BUFFER_BYTES) & collectives.matched[mine]]
-    length = collectives.end[mine] - collectives.arrival[mine]
-    rates = [
-        carried / int(ns)
-        for at, ns in zip(mine.tolist(), length.tolist(), strict=True)
-        if ns > 0 and (carried := _carried(collectives, at)) is not None
-    ]
-    return max(rates, default=None)
-
-
-def _carried(collectives: Collectives, at: int) -> float | None:
-    kind, size = collectives.kinds[int(collectives.kind[at])], int(collectives.bytes[at])
-    return bus_bytes(kind, size, collectives.sizes[int(collectives.communicator[at])])
-
-
-def pinned_rate(context: TraceContext) -> float | None:
-    """Return the rate of large copies from pinned memory to a GPU, in bytes a ns: what its PCIe link carries.
-
-    It is the highest of the capture's own copies, or else what was measured on the machine; None if unknown.
-    """
-    trace = context.trace
-    copies = trace[tables.COPIES]
-    kinds = [code for code, name in trace.copy_kinds.items() if name == "Host-to-Device"]
-    size, length = array(copies, "bytes"), array(copies, "end") - array(copies, "start")
-    large = np.isin(array(copies, "copy_kind"), kinds) & (size >= FILLS_BUFFER_BYTES) & (length > 0)
-    large &= ~api_calls.is_pageable(trace, np.arange(len(copies)))
-    own = [float((size[large] / length[large]).max())] if large.any() else []
-    measured = context.settings.copy_rates.get("Host-to-Device")
-    return max([*own, *([measured.high / 1e9] if measured else [])], default=None)
-
-
-def _is_one_nvlink_host(context: TraceContext, collectives: Collectives) -> bool:
-    """Return whether all ranks are on one host whose GPUs have NVLink; False where the capture does not show it.
-
-    One report holds the ranks of one host, unless several were joined.
-    """
-    return (
-        not context.settings.clock_errors
-        and not collectives.ranks.missing
-        and bool(context.trace.gpus)
-        and all(has_nvlink(gpu.name) for gpu in context.trace.gpus)
+def on_fast_links(simulation: Simulation) -> WhatIf:
+    """Return the change "links that do what they can", for the collectives of all GPUs; small ones stay as they are."""
+    collectives = simulation.collectives
+    fast = fast_ns(simulation.context, collectives)
+    length = np.maximum(collectives.end - collectives.arrival, 1)
+    known = ~np.isnan(fast) & np.isin(collectives.row, simulation.operations)
+    return faster(
+        collectives.row[known],
+        np.minimum(fast[known] / length[known], 1.0),
+        f"collectives take as long as these GPUs need for them ({source_of(simulation.context)})",
     )
-
-
-def _at_rate(factor: float, simulation: Simulation) -> WhatIf:
-    """Return the change "faster links": collectives transfer at the rate of pinned copies."""
-    rows = simulation.collectives.row
-    rows = rows[np.isin(rows, simulation.operations)]
-    return faster(rows, factor, "collectives transfer at the rate of pinned copies; NVLink is faster still")

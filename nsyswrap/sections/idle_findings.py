@@ -29,7 +29,7 @@ from nsyswrap.sections.idle_advice import (
     core_use,
     page_use,
 )
-from nsyswrap.sections.places import place_lines
+from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Frame, array
@@ -38,7 +38,6 @@ from nsyswrap.what_if.fix import LostTime
 from nsyswrap.what_if.saving import NO_SAVING, Saving, predict
 from nsyswrap.what_if.simulate import Simulation
 
-WORST_GAPS = 3
 # The kinds of marks of work that nsyswrap marks.
 MARKED = (api_calls.GARBAGE_COLLECTION, api_calls.CHECKPOINT, api_calls.TOKENIZER)
 # The rules of time whose reason the capture does not show: a range of the program names the place.
@@ -99,7 +98,7 @@ def _finding(
             *_marked(context, attribution, rule),
             *costliest_line(context, attribution, rule),
             *_by_phase(context, attribution, rule),
-            *(f"{units.duration(ns)} in range {text}" for ns, text in in_ranges[:WORST_GAPS]),
+            *(f"{units.duration(ns)} in range {text}" for ns, text in in_ranges[:LISTED]),
             *_longest(gaps, attribution, rule),
         ),
         device_id=attribution.device_id,
@@ -157,7 +156,7 @@ def _marked(context: TraceContext, attribution: Attribution, rule: str) -> tuple
         inside = covered(merge(array(each, "start"), array(each, "end")), own.start, own.end)
         idle[str(text)] = idle.get(str(text), 0) + int(inside.sum())
     longest = sorted(((ns, text) for text, ns in idle.items() if ns), key=lambda row: (-row[0], row[1]))
-    return tuple(f"{units.duration(ns)} in {text}" for ns, text in longest[:WORST_GAPS])
+    return tuple(f"{units.duration(ns)} in {text}" for ns, text in longest[:LISTED])
 
 
 def costliest_line(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
@@ -235,11 +234,11 @@ def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[s
     """Return the longest pieces of a rule with their evidence."""
     rows = np.flatnonzero(attribution.of_rule(rule))
     length = attribution.pieces.length_of(rows)
-    if len(rows) > WORST_GAPS:
+    if len(rows) > LISTED:
         # Only the longest are sorted.
-        mine = np.flatnonzero(length >= np.partition(length, -WORST_GAPS)[-WORST_GAPS])
+        mine = np.flatnonzero(length >= np.partition(length, -LISTED)[-LISTED])
         rows, length = rows[mine], length[mine]
-    order = np.argsort(-length, kind="stable")[:WORST_GAPS]
+    order = np.argsort(-length, kind="stable")[:LISTED]
     chosen = gaps.iloc[rows[order]]
     return tuple(
         f"{units.duration(ns)} at {start / 1e9:.6f} s: {evidence}"

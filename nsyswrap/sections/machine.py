@@ -19,6 +19,7 @@ from nsyswrap.sections.file_advice import file_advice
 from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
 from nsyswrap.sections.host_time import find_host_time
 from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, page_use
+from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -30,7 +31,6 @@ NOT_SAMPLED = (
     "only where host.json of 'nsyswrap profile' lies in its folder."
 )
 LOOP, MAIN_THREAD = "The training loop", "The main thread"
-MOST_LINES = 3
 
 
 def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
@@ -119,7 +119,7 @@ def _fitted(context: TraceContext, window: Window, rule: str, rows: pd.DataFrame
 
 
 def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
-    longest = rows[rows["what"] != ""].head(MOST_LINES)
+    longest = rows[rows["what"] != ""].head(LISTED)
     what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
     steps = context.steps.measured_count if window.is_of_steps else 0
     return make_finding(
@@ -145,7 +145,7 @@ SECTION = SectionSpec(
     run=run,
     reads=(tables.LIBRARY_CALLS, tables.OS_CALLS, tables.OVERHEADS, tables.SCHEDULING, tables.THREADS),
     place=200,
-    group=PageGroup.CPU,
+    group=PageGroup.PROGRAM,
     on_page_only=True,
     columns={
         "gpus": ("device_id gpu slowed_share why median_mhz max_mhz mean_watt limit_watt max_celsius process_count"),

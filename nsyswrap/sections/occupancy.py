@@ -22,7 +22,7 @@ from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
-from nsyswrap.sections.places import place_lines
+from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -47,7 +47,6 @@ LOW_OCCUPANCY_SHARE = 0.05
 # Matrix kernels keep their tiles in registers and shared memory, and hide latency inside each warp: they run few warps
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
-LISTED = 3
 Places = Callable[[], tuple[str, ...]]
 
 

@@ -32,13 +32,7 @@ class RangeRows(NamedTuple):
 
 
 def range_rows(context: TraceContext, grid: Grid, threads: Sequence[int]) -> RangeRows:
-    """Return the rows of ranges that are neither steps nor phases, for some threads.
-
-    Args:
-        context: The trace and its loop.
-        grid: Bins of the timeline.
-        threads: Global ids of the threads.
-    """
+    """Return the rows of ranges that are neither steps nor phases, for some threads."""
     frame = context.trace[tables.RANGES]
     start, end, thread = (array(frame, name) for name in ("start", "end", "thread"))
     # The ranges that end on their own thread and have no row as a step or a phase.

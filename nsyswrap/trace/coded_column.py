@@ -46,11 +46,7 @@ class PartCodes:
 
 
 def joined(parts: Sequence[tuple[Array, Array]]) -> "pd.Categorical[Any]":
-    """Return the column of all parts, whose categories are the ids, ascending.
-
-    Args:
-        parts: Codes and ids of each part.
-    """
+    """Return the column of all parts, whose categories are the ids, ascending."""
     ids = np.unique(np.concatenate([np.empty(0, np.int64), *(ids for _, ids in parts)]))
     kind = _codes_of(len(ids))
     codes = [np.searchsorted(ids, of_part).astype(kind)[some] for some, of_part in parts]

@@ -87,12 +87,7 @@ def _reaches(values: Iterable[Array]) -> list[int]:
 
 
 def first_rows(leaves: Leaves, rows: range) -> Array | None:
-    """Return the number of the first row that each page may hold, and one past the last; None where these disagree.
-
-    Args:
-        leaves: The leaf pages.
-        rows: The row numbers of the table.
-    """
+    """Return the number of the first row that each page may hold, and one past the last; None where these disagree."""
     found = np.concatenate([[rows.start], leaves.last_rows[:-1] + 1, [rows.stop]])
     return found if (found[1:] >= found[:-1]).all() else None
 

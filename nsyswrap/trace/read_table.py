@@ -229,9 +229,6 @@ class TableReader:
         """Return the table's columns; those that ``coded`` names are categories of pandas.
 
         Columns that the export lacks hold the contract's missing value.
-
-        Args:
-            counts: Number of rows in each part.
         """
         rows = 0
         for part, count in zip(self.parts, counts, strict=True):

@@ -81,11 +81,6 @@ class TableIndex:
 def index_of(export: Export, source: Source, progress: Progress) -> TableIndex:
     """Read the times and ids of a table, and return where its rows are.
 
-    Args:
-        export: The export.
-        source: The table.
-        progress: Called for each part.
-
     Raises:
         ExportError: The table is damaged.
     """

@@ -75,7 +75,9 @@ def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: 
         for each in more:
             reached = each
             after = step.after(saving_of(simulation, *each.fixes), set_by_host(simulation, *each.fixes))
-            changes.append(PlannedChange(each.chosen[-1].rule, after))
+            made = each.chosen[-1]
+            is_measured = all(fix.method == "benchmarked" for fix in made.fixes)
+            changes.append(PlannedChange(made.rule, after, "benchmarked" if is_measured else "simulated"))
     few = (FEW.format(count=step.count),) if step.is_of_few else ()
     if not changes:
         return Plan(step.length.point, (), (*few, NOTHING_SAVES, *left))

@@ -18,6 +18,7 @@ import numpy as np
 
 from nsyswrap.base.interval import NINE_OF_TEN, Interval
 from nsyswrap.base.intervals import Indices
+from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.operations import COMPUTE, streams_of
 from nsyswrap.model import SavingMethod
 from nsyswrap.trace.tables import groups
@@ -40,6 +41,21 @@ CANNOT = "no saving is predicted: the simulation does not reproduce this run"
 HOST_FIX_ERROR, KERNEL_FIX_ERROR = 0.20, 0.25
 
 
+@dataclass(frozen=True, eq=False)
+class AlternativeKernels:
+    """An alternative that can be measured for a change, and what it is about.
+
+    Attributes:
+        alternative: The operators, and how they could be computed.
+        rows: The kernels of these operators, forward and backward: rows of the context's operations.
+        time_ns: Their time in the window.
+    """
+
+    alternative: Alternative
+    rows: Indices
+    time_ns: int
+
+
 @dataclass(frozen=True)
 class WhatIf:
     """The change that a fix makes, on all ranks and GPUs.
@@ -48,11 +64,19 @@ class WhatIf:
         change: The fix, made whole.
         assumed: What it does, in words.
         or_nothing: Whether the fix may save nothing, because the capture does not show that it fits.
+        alternatives: Alternatives that can be measured, or were.
+        method: "benchmarked" where most of what it saves was measured.
+        error: How far what it saves may be from the truth, as a share; None for as usual.
+        evidence: What was measured, in words.
     """
 
     change: Change
     assumed: str
     or_nothing: bool = False
+    alternatives: tuple[AlternativeKernels, ...] = ()
+    method: SavingMethod = "simulated"
+    error: float | None = None
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +85,7 @@ class Saving:
 
     Attributes:
         time: In ns of the window; None where nothing can be predicted.
-        method: "simulated", "estimated", or None where nothing is predicted.
+        method: "benchmarked", "simulated", "estimated", or None where nothing is predicted.
         evidence: Lines of evidence that state the assumptions.
         what_if: The change that was simulated; None where the saving does not come from a simulation.
     """
@@ -85,7 +109,8 @@ def predict(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> Sav
     if not simulation.predicts:
         return Saving(None, None, (CANNOT,))
     change = what(simulation)
-    return Saving(saving_of(simulation, change), "simulated", (f"simulated: {change.assumed}",), change)
+    said = (*change.evidence, *((f"simulated: {change.assumed}",) if change.assumed else ()))
+    return Saving(saving_of(simulation, change), change.method, said, change)
 
 
 def saving_of(simulation: Simulation, *fixes: WhatIf) -> Interval[int]:
@@ -104,7 +129,7 @@ def saving_of(simulation: Simulation, *fixes: WhatIf) -> Interval[int]:
     error = hypot(
         NINE_OF_TEN * (before - simulation.measured_ns),
         _step_error(simulation, changes),
-        _fix_error(simulation, changes) * min(point, before - point),
+        max(_fix_error(simulation, each) for each in fixes) * min(point, before - point),
     )
     most = max(before - round((1 - RUNS_DIFFER) * work_that_stays(simulation, changes)), point)
     sure = [each for each in fixes if not each.or_nothing]
@@ -139,10 +164,12 @@ def set_by_host(simulation: Simulation, *fixes: WhatIf) -> float:
     return float(min(after / now, 1.0)) if now > 0 else 1.0
 
 
-def _fix_error(simulation: Simulation, changes: Sequence[Change]) -> float:
+def _fix_error(simulation: Simulation, fix: WhatIf) -> float:
     """Return the error of a fix: more where it makes kernels faster, or other ones of them."""
-    kinds = [simulation.context.operations.kind[each.operations] for each in changes]
-    return KERNEL_FIX_ERROR if any((each == COMPUTE).any() for each in kinds) else HOST_FIX_ERROR
+    if fix.error is not None:
+        return fix.error
+    kinds = simulation.context.operations.kind[fix.change.operations]
+    return KERNEL_FIX_ERROR if (kinds == COMPUTE).any() else HOST_FIX_ERROR
 
 
 def _step_error(simulation: Simulation, changes: Sequence[Change]) -> float:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from nsyswrap.capture import product_rates as measuring
+from nsyswrap.capture.link_rates import link_rates
 from nsyswrap.capture.product_rates import product_rates
 
 GPU = SimpleNamespace(description={"name": "NVIDIA H200", "power_limit_mw": 700_000, "index": 0})
@@ -39,7 +40,9 @@ class Machine:
             f"#!{sys.executable}\n"
             "import os, sys\n"
             f"if '-I' in sys.argv: print({versions!r}); sys.exit()\n"
-            "assert 'processes_on_gpu' in sys.argv[-1] and 'NVIDIA_TF32_OVERRIDE' not in os.environ\n"
+            "links = 'IN_A_ROW' in sys.argv[-2]\n"
+            "assert links or 'processes_on_gpu' in sys.argv[-1] and 'NVIDIA_TF32_OVERRIDE' not in os.environ\n"
+            "assert not links or sys.argv[-1] == '2' and 'NCCL_P2P_DISABLE' not in os.environ\n"
             f"open({str(self._runs)!r}, 'a').write('.')\n"
             f"sys.{stream}.write({text!r}); sys.exit({code})\n"
         )
@@ -124,3 +127,26 @@ def test_a_program_without_pytorch_has_no_rates(machine: Machine) -> None:
 def test_a_machine_without_a_gpu_has_none(machine: Machine) -> None:
     machine.gpus = []
     assert (product_rates(machine.python, machine.announce), machine.runs) == ({}, 0)
+
+
+TIMES = {"gpu": "NVIDIA H200", "gpus": 2, "rates": {"AllReduce": [[1e6, 2e4], [4e6, 5e4]]}}
+
+
+def test_links_are_measured_once_for_a_number_of_ranks(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program does not get what keeps NCCL from using all links. One rank, and ranks of a job, measure nothing."""
+    monkeypatch.setenv("NCCL_P2P_DISABLE", "1")
+    machine.answers(json.dumps(TIMES))
+    assert link_rates(machine.python, 1, machine.announce) == {}
+    assert link_rates(machine.python, 2, machine.announce, kept_only=True) == {}
+    first = link_rates(machine.python, 2, machine.announce)
+    assert first["rates"] == TIMES["rates"]
+    assert link_rates(machine.python, 2, machine.announce) == first
+    assert (machine.runs, machine.announced) == (1, 1)
+
+
+def test_links_that_cannot_be_measured_have_the_reason(machine: Machine) -> None:
+    machine.answers("fewer than two GPUs are visible\n", code=1)
+    found = link_rates(machine.python, 2, machine.announce)
+    assert (found["rates"], found["failure"]) == ({}, "fewer than two GPUs are visible")
+    machine.answers(json.dumps({**TIMES, "rates": {}}))
+    assert link_rates(machine.python, 2, machine.announce)["failure"] == "no collective could be timed"

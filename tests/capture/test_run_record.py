@@ -77,6 +77,7 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
         "steps",
         "pinned_copy_rates",
         "product_rates",
+        "link_rates",
         "profiler_cost",
     }
     assert (record["schema"], record["exit_code"], record["wall_ns"]) == ("nsyswrap.run/1", 3, 1_500_000_000)

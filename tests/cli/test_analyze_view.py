@@ -37,17 +37,8 @@ def test_a_view_is_printed_in_place_of_the_summary(view: str, export: Path) -> N
     assert "WHERE THE GPU'S TIME WENT" not in result.stdout
 
 
-def test_without_a_view_the_summary_is_printed(export: Path) -> None:
-    assert run(export).stdout == run(export, "--view", "summary").stdout
-
-
 def test_long_names_are_not_cut_in_a_pipe(export: Path) -> None:
     assert WIDE in run(export, "--view", "nvprof").stdout
-
-
-def test_long_names_are_not_cut_in_a_file(export: Path, tmp_path: Path) -> None:
-    assert run(export, "--view", "nvprof", "-o", tmp_path / "view.txt").exit_code == 0
-    assert WIDE in (tmp_path / "view.txt").read_text()
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
@@ -58,7 +49,3 @@ def test_a_view_in_another_format_is_a_usage_error(view: str, form: str, tmp_pat
     assert result.exit_code == 2
     assert f"--view {view} exists as text only, not as {form}" in result.stderr
     assert f"--format {form} holds every table" in result.stderr
-
-
-def test_the_summary_exists_in_every_format(export: Path) -> None:
-    assert run(export, "--view", "summary", "--format", "json").stdout.startswith("{")

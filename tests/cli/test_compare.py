@@ -11,11 +11,9 @@ from click.testing import CliRunner, Result
 
 from nsyswrap.cli import cli
 from nsyswrap.cli.compare import ACCEPTABLE, names_of
-from nsyswrap.cli.output import form_of
 from nsyswrap.compare.comparison import ACCEPTABLE as ACCEPTED_KINDS
 from nsyswrap.model import Report
 from nsyswrap.render import json_report
-from nsyswrap.render.documents import FORMS
 
 SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
 ONE, EIGHT = SAMPLES / "mnist-1-worker", SAMPLES / "mnist-8-workers"
@@ -99,11 +97,6 @@ def test_a_capture_and_its_report_json_do_not_differ(captures: Callable[[str], P
     assert [row["delta"] for row in found["tables"]["kernels"]["rows"]] == [0.0] * len(
         found["tables"]["kernels"]["rows"]
     )
-
-
-def test_options_for_reading_are_those_of_analyze(slow: Path, fast: Path) -> None:
-    for option in (("--window", "all"), ("--step-range", "x"), ("--phase", "data=x"), ("--margin", "3")):
-        assert run(slow, fast, *option).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -205,21 +198,6 @@ def test_the_suffix_of_the_file_sets_the_format(name: str, start: str, slow: Pat
     assert (tmp_path / name).read_text(encoding="utf-8").lstrip().startswith(start)
 
 
-def test_the_format_option_takes_precedence_over_the_suffix() -> None:
-    assert form_of("json", Path("x.html"), FORMS) == "json"
-    assert form_of(None, Path("X.HTML"), FORMS) == "html"
-    assert form_of(None, None, FORMS) == "text"
-
-
-def test_an_existing_file_is_kept_without_force(slow: Path, fast: Path, tmp_path: Path) -> None:
-    target = tmp_path / "there.md"
-    target.write_text("mine")
-    assert run(slow, fast, "-o", target).exit_code == 2
-    assert target.read_text() == "mine"
-    assert run(slow, fast, "-o", target, "--force").exit_code == 0
-    assert target.read_text() != "mine"
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -272,18 +250,6 @@ def test_a_report_may_have_any_name(form: str, name: str, slow: Path, fast: Path
 def test_names_are_the_shortest_that_differ(base: str, new: str, names: tuple[str, str]) -> None:
     """Folders above are left out, because a comparison may be shown to others."""
     assert names_of(Path(base), Path(new)) == names
-
-
-def test_text_is_plain_outside_a_terminal(slow: Path, fast: Path) -> None:
-    shown = run(slow, fast).stdout
-    assert "\x1b" not in shown
-    assert max(map(len, shown.splitlines())) <= 80
-
-
-def test_the_help_names_the_main_options() -> None:
-    text = run("--help").stdout
-    for word in ("--fail-on-regression", "--accept", "--find", "exit", "report.json"):
-        assert word in text
 
 
 def test_several_runs_of_a_side_give_run_to_run_intervals(tmp_path: Path) -> None:

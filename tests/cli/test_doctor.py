@@ -94,11 +94,6 @@ def test_a_wrong_nsys_variable_exits_with_1_and_is_named() -> None:
     assert "NSYSWRAP_NSYS is /no/such/nsys, which does not exist" in done.stdout
 
 
-def test_an_unknown_format_is_a_usage_error() -> None:
-    """Click prints its own message."""
-    assert run("--format", "yaml").exit_code == 2
-
-
 @pytest.mark.usefixtures("known_cost")
 def test_the_self_test_of_the_real_nsys_passes(nsys: Nsys) -> None:
     """Other checks may fail on this machine."""

@@ -124,12 +124,6 @@ def test_an_existing_file_is_a_usage_error(whole: Path, tmp_path: Path) -> None:
     assert (tmp_path / "there.sqlite").read_text() == "mine"
 
 
-def test_force_replaces_it(whole: Path, tmp_path: Path) -> None:
-    (tmp_path / "there.sqlite").write_text("mine")
-    assert run(whole, "-o", tmp_path / "there.sqlite", "--force").exit_code == 0
-    assert len(load_export(tmp_path / "there.sqlite").frames["kernels"]) == 1
-
-
 @pytest.mark.parametrize("content", [b"", b"no database"])
 def test_a_broken_export_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.sqlite").write_bytes(content)
@@ -138,7 +132,3 @@ def test_a_broken_export_is_an_error(tmp_path: Path, content: bytes) -> None:
     assert result.stderr.startswith("nsyswrap: x.sqlite is ")
     assert "\nhint: " in result.stderr
     assert not (tmp_path / "shared.sqlite").exists()
-
-
-def test_without_a_target_nothing_is_written(whole: Path) -> None:
-    assert run(whole).exit_code == 2

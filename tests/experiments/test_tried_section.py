@@ -59,6 +59,22 @@ def test_a_report_with_the_section_can_be_read_again(tmp_path: Path) -> None:
     assert rows["predicted_low_share"].notna().sum() == 1
 
 
+def test_the_finding_gets_the_measured_saving(tmp_path: Path) -> None:
+    """Read again with these savings, nothing is checked: what was predicted is gone."""
+    (tmp_path / "try.json").write_text(json.dumps(trial().tree()))
+    before = report(0.1, 0.2)
+    made = with_tried(before, tmp_path / "try.json")
+    step = typical(made.step, made.window)
+    assert step is not None
+    (finding,) = made.findings
+    assert finding.saving_method == "measured"
+    assert finding.saving is not None
+    assert finding.saving.point == pytest.approx(0.3 * step.window_ns, rel=0.001)
+    again = with_tried(made, tmp_path / "try.json").section("tried")
+    assert again is not None
+    assert again.fact("predictions_checked").value == 0  # type: ignore[union-attr]
+
+
 def test_a_report_without_trial_is_left_alone(tmp_path: Path) -> None:
     made = hand_made.full_report()
     assert with_tried(made, tmp_path / "try.json") is made

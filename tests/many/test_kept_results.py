@@ -7,7 +7,7 @@ import pytest
 from made_sums import made_sums
 
 from nsyswrap.many.capture_sums import encoded
-from nsyswrap.many.kept_results import KeptResults, content_key, default_folder
+from nsyswrap.many.kept_results import KeptResults, content_key
 
 
 @pytest.fixture
@@ -52,9 +52,3 @@ def test_results_are_kept_and_damaged_ones_are_not_used(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
     file.write_text(file.read_text()[:-9])
     assert results.find(key) is None
-
-
-def test_results_are_in_the_cache_of_the_user() -> None:
-    """A relative XDG_CACHE_HOME is invalid, so it is ignored."""
-    assert default_folder({"XDG_CACHE_HOME": "/var/c"}) == Path("/var/c/nsyswrap/captures")
-    assert default_folder({"XDG_CACHE_HOME": "c", "HOME": "/h"}) == Path("/h/.cache/nsyswrap/captures")

@@ -1,5 +1,7 @@
 """A rank is named as late only beyond chance, weighted by time, and never for the pace of its host alone."""
 
+from types import SimpleNamespace
+
 import pytest
 from export_builder import trace_of
 from made_ranks import job
@@ -8,6 +10,7 @@ from real_captures import RealReport
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import report_of
+from nsyswrap.sections import late_ranks
 from nsyswrap.trace.tables import Trace
 
 NAMED = {
@@ -59,7 +62,7 @@ def test_a_job_without_a_late_rank_names_none(name: str, real_report: RealReport
 
 
 def test_waits_for_slow_links_are_no_lateness(real_report: RealReport) -> None:
-    assert real_report("ddp_2gpu_slow_links").verdict_rule == "communication/exposed"
+    assert real_report("ddp_2gpu_slow_links").verdict_rule == "communication/slow_links"
 
 
 def test_a_rank_that_is_late_in_all_steps_is_named_with_those_that_wait() -> None:
@@ -89,3 +92,10 @@ def test_a_rank_that_is_late_once_is_not_named() -> None:
 
 def test_equal_ranks_have_no_late_one() -> None:
     assert late(communication_of(trace_of(job(4, 12, {})))) == []
+
+
+def test_the_five_accounts_that_kept_a_rank_longest_are_its_evidence() -> None:
+    accounts = [("idle/cpu", 0, 9 - at, None) for at in range(8)]
+    context = SimpleNamespace(steps=SimpleNamespace(measured_count=0))
+    lateness, window = SimpleNamespace(phase_name=str), SimpleNamespace(is_of_steps=False, length_ns=100)
+    assert len(late_ranks._kept(context, lateness, window, accounts, 44)) == 5  # type: ignore[arg-type]  # noqa: SLF001

@@ -5,12 +5,14 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
 from measured_costs import COST, US
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Section
 from nsyswrap.report import build_report
 from nsyswrap.sections import profiler_cost
 from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED
 from nsyswrap.trace.tables import Trace
+from nsyswrap.what_if.without_profiler import WithoutProfiler
 
 MEASURED = Settings(profiler_cost=COST)
 
@@ -106,3 +108,12 @@ def test_the_section_can_be_made_for_any_window() -> None:
     section = run_section(profiler_cost, context, chosen)
     assert fact(section, "recorded_step_ns") is None
     assert section.tables["calls"].set_index("kind").loc["launches", "count"] == 10
+
+
+@pytest.mark.parametrize(("factor", "is_said"), [(1.01, False), (1.03, True)])
+@pytest.mark.parametrize(("pace", "words"), [("slowdown", "as slow as in its"), ("machine", "pace of this machine")])
+def test_a_change_of_pace_is_said_from_two_per_cent_on(pace: str, words: str, factor: float, *, is_said: bool) -> None:
+    """That of a thread while it was recorded, and that of the machine while the cost was measured."""
+    share = Interval(0.8, 0.9, 1.0)
+    said = profiler_cost._note(WithoutProfiler(share, share, **{pace: factor}))  # noqa: SLF001 - its text
+    assert (words in said) == is_said

@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from analysis_fixtures import HasSection, run_section
 from export_builder import PID, ExportBuilder
 from xray_program import context_of
 
-from nsyswrap.model import Finding
+from nsyswrap.events.alternatives import NO_ALTERNATIVES, MeasuredAlternatives
+from nsyswrap.model import Finding, Section
 from nsyswrap.sections.compute import section
 
 US = 1000
@@ -69,14 +70,30 @@ class Made:
     stack: Sequence[tuple[str, int, str]] = ()
 
 
-def findings(operators: Sequence[Made], path: Path, of: HasSection = section) -> dict[str, Finding]:
+def findings(
+    operators: Sequence[Made],
+    path: Path,
+    of: HasSection = section,
+    measured: MeasuredAlternatives = NO_ALTERNATIVES,
+) -> dict[str, Finding]:
     """Return the findings of a section on a program whose steps are these operators, by rule.
 
     Args:
         operators: The operators of a step.
         path: An empty folder.
         of: The module of the section.
+        measured: What was measured of alternatives.
     """
+    return {each.rule: each for each in section_of(operators, path, of, measured).findings}
+
+
+def section_of(
+    operators: Sequence[Made],
+    path: Path,
+    of: HasSection = section,
+    measured: MeasuredAlternatives = NO_ALTERNATIVES,
+) -> Section:
+    """Return a section on a program, as for ``findings``."""
     built = ExportBuilder().gpu(clockRate=1_980_000_000, memoryBandwidth=4_000_000_000_000)
     built.domain("nsyswrap", OURS).os_call("mmap", 0, 1)
     at = 0
@@ -85,7 +102,8 @@ def findings(operators: Sequence[Made], path: Path, of: HasSection = section) ->
     context = context_of(built, path / "made.sqlite", _record(operators))
     window = context.steps.measured_window()
     assert window is not None
-    return {each.rule: each for each in run_section(of, context, window).findings}
+    context = replace(context, settings=replace(context.settings, alternatives=measured))
+    return run_section(of, context, window)
 
 
 def _step(built: ExportBuilder, operators: Sequence[Made], begin: int, number: int) -> int:

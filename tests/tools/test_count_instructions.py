@@ -50,12 +50,6 @@ def test_a_case_may_need_a_twentieth_more(
     assert capsys.readouterr().out.rstrip().endswith(verdict)
 
 
-def test_saved_counts_are_those_that_are_compared(counting: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    assert counting.main(["--save", "help"]) == 0
-    assert counting.main(["help"]) == 0
-    assert "help: 1.050 billion instructions, +0.00% of 1.050: ok" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("kept", "case", "words"),
     [
@@ -73,12 +67,6 @@ def test_what_cannot_be_compared_is_said(
         counting.KEPT.write_text(json.dumps(kept))
     assert counting.main([case]) == 3
     assert words in capsys.readouterr().err
-
-
-def test_a_missing_tool_is_named(counting: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "valgrind").unlink()
-    assert counting.main(["help"]) == 3
-    assert capsys.readouterr().err.startswith("count_instructions: valgrind is not installed. On Debian: apt-get")
 
 
 def test_the_kept_counts_are_of_all_cases() -> None:

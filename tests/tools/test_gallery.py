@@ -146,59 +146,6 @@ def test_the_expected_finding_must_be_the_first(sample: dict[str, Any]) -> None:
     assert "not the first" in tools.results.broken(result, {"--epochs 1": ("idle/lock",)})
 
 
-def test_the_page_shows_the_figures_of_a_report(sample: dict[str, Any], tmp_path: Path) -> None:
-    put(sample, tmp_path)
-    found = tools.results.results(tmp_path)
-    assert [each.case.name for each in found] == ["mnist-1-worker"]
-    text = tools.page.page(found)
-    row = next(line for line in text.splitlines() if "mnist-1-worker" in line and "5.4 %" in line)
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[1:8] == ["5.7", "-", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %"]
-    assert cells[8:] == ["data loader wait", "data loader wait"]
-    assert "NVIDIA H200, driver 580.159.04" in text
-    assert "Not captured: `mnist-8-workers`." in text
-    assert all(f"## {claim.title}" in text and claim.source in text for claim in tools.cases.CLAIMS)
-
-
-def test_the_page_shows_the_step_without_nsys(sample: dict[str, Any], tmp_path: Path) -> None:
-    facts = {"": 0.741, "low_": 0.575, "high_": 0.988}
-    costs = {f"without_profiler_{name}share": {"value": value, "unit": "share"} for name, value in facts.items()}
-    section = {"title": "", "facts": costs, "tables": {}}
-    put({**sample, "sections": {**sample["sections"], "profiler_cost": section}}, tmp_path)
-    assert "| 74 % (57 to 99 %) |" in tools.page.page(tools.results.results(tmp_path))
-
-
-def test_alexnet_has_its_longest_activities(sample: dict[str, Any], tmp_path: Path) -> None:
-    """Kernels have the names of their functions; copies count as well."""
-    put(sample, tmp_path, "alexnet-8")
-    text = tools.page.page(tools.results.results(tmp_path))
-    row = next(line for line in text.splitlines() if line.startswith("| alexnet-8 | `"))
-    found = [each.split("` ") for each in row.split("|")[2].strip().split("; ")]
-    assert len(found) == tools.page.TOP
-    times = [float(time) for _, time in found]
-    assert times == sorted(times, reverse=True)
-    assert "`copy Host-to-Device" in [name for name, _ in found]
-
-
-def test_convolutions_have_the_times_of_their_programs(sample: dict[str, Any], tmp_path: Path) -> None:
-    (put(sample, tmp_path, "convolution-own-100") / "output.txt").write_text("user 1 s\n\n")
-    assert "    convolution-own-100: user 1 s\n" in tools.page.page(tools.results.results(tmp_path))
-
-
-def test_bert_has_a_table_of_the_optimizer(sample: dict[str, Any], tmp_path: Path) -> None:
-    """A case without that phase is left out of the table."""
-    without = json.loads(json.dumps(sample))
-    phases = without["sections"]["phases"]["tables"]
-    phases["phases"] = [row for row in phases["phases"] if row["phase"] != "optimizer"]
-    put(sample, tmp_path, "bert-amp")
-    put(without, tmp_path, "bert-fp32")
-    text = tools.page.page(tools.results.results(tmp_path))
-    after = text.split("The optimizer in a mean step:")[1].split("\n\n")[1].splitlines()[2:]
-    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in after] == [
-        ["bert-amp", "0.432", "0.113", "0.319", "7"]  # 58 steps: 25.06, 6.54 and 18.5 ms, 406 kernels
-    ]
-
-
 def test_a_card_shows_verdict_ledger_and_links(sample: dict[str, Any], tmp_path: Path) -> None:
     first = {**sample["findings"][0], "headline": "It <waits>."}
     folder = put({**sample, "findings": [first, *sample["findings"][1:]]}, tmp_path)
@@ -228,29 +175,6 @@ def test_a_card_shows_verdict_ledger_and_links(sample: dict[str, Any], tmp_path:
 def chosen(tmp_path: Path, seconds: float) -> Namespace:
     """Return the arguments that `gallery.main` passes on."""
     return Namespace(gallery=tmp_path / "gallery", data=tmp_path, option=[], end=time.monotonic() + seconds)
-
-
-def test_a_failed_profile_is_reported_and_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools.gallery, "NSYSWRAP", [sys.executable, "-c", "import sys; sys.exit('it broke')"])
-    errors = tools.gallery.record_all([tools.cases.named("decoding")], chosen(tmp_path, 100))
-    assert len(errors) == 1
-    assert errors[0].startswith("decoding: exit code 1")
-    assert "it broke" in errors[0]
-    assert not (tmp_path / "gallery").exists()
-
-
-def test_a_case_is_timed_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its output is kept. A case that was not profiled, fails or starts too late is reported."""
-    case = tools.cases.named("convolution-cudnn-100")
-    assert "not timed" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 100))
-    folder = tmp_path / "gallery" / case.name
-    folder.mkdir(parents=True)
-    assert "not timed" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 1))
-    monkeypatch.setattr(tools.gallery, "program", lambda *_: [sys.executable, "-c", "print('user 1 s')"])
-    assert tools.gallery.time_on_cpu(case, chosen(tmp_path, 100)) == ""
-    assert (folder / "output-cpu.txt").read_text() == "user 1 s\n"
-    monkeypatch.setattr(tools.gallery, "program", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
-    assert "exit status 1" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 100))
 
 
 def test_paths_and_variables_of_the_machine_are_left_out_of_a_run() -> None:
@@ -308,30 +232,6 @@ def test_a_report_uses_what_the_profile_measured_beside_its_capture(
     report = json.loads((folder / "report.json").read_text())
     assert 0 < report["step"]["alone"]["point_ns"] < report["step"]["recorded_ns"]
     assert "without the profiler" in (folder / "report.html").read_text()
-
-
-def test_no_report_is_written_before_all_programs_have_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report written earlier would take the cores of a running program."""
-    calls: list[str] = []
-
-    def recorded(what: str) -> Callable[..., str]:
-        def work(case: Namespace, *_: object) -> str:
-            calls.append(f"{what} {case.name}")
-            return "it broke" if case.name == "bert-amp" else ""
-
-        return work
-
-    monkeypatch.setattr(tools.gallery, "profile", recorded("profile"))
-    monkeypatch.setattr(tools.gallery, "keep", recorded("keep"))
-    monkeypatch.setattr(tools.gallery, "draw", lambda *_: None)
-    cases = [tools.cases.named(name) for name in ("bert-amp", "decoding", "decoding-graphs")]
-    assert tools.gallery.record_all(cases, chosen(tmp_path, 100)) == ["bert-amp: it broke"]
-    assert calls[:3] == ["profile bert-amp", "profile decoding", "profile decoding-graphs"]
-    assert sorted(calls[3:]) == ["keep decoding", "keep decoding-graphs"]
-
-
-def test_no_profile_starts_when_time_is_up(tmp_path: Path) -> None:
-    assert tools.gallery.record_all([tools.cases.named("decoding")], chosen(tmp_path, 1)) == ["decoding: no time left"]
 
 
 def test_without_a_gpu_nothing_is_profiled(tmp_path: Path) -> None:

@@ -85,16 +85,6 @@ def test_the_plugins_steps_last_until_their_operations_end() -> None:
     assert trace.device_steps(trace.events_in(TRACE)) == [(0, 10 * NS), (10 * NS, 23 * NS)]
 
 
-def test_utilization_and_sm_efficiency() -> None:
-    """Kernels run for 6 of 20 µs inside the steps; the first kernel has blocks for half of the multiprocessors."""
-    trace = load("torch_trace")
-    events = trace.events_in(TRACE)
-    span = (0, 20 * NS)
-    assert trace.utilization(events, span) == pytest.approx(0.3)
-    assert trace.sm_efficiency(events, span) == pytest.approx((4 * 0.5 + 2 * 1) / 20)
-    assert trace.achieved_occupancy(events, span, {0: 0.25, 1: 1.0}) == pytest.approx((4 * 0.25 + 2) / 6)
-
-
 def test_the_plugins_zero_for_much_shared_memory_is_corrected() -> None:
     """With 64 KiB a block, three blocks of 256 threads fit on a multiprocessor of 2048 threads."""
     table = load("breakdown_table")
@@ -103,36 +93,6 @@ def test_the_plugins_zero_for_much_shared_memory_is_corrected() -> None:
     values = table.theirs(TRACE, on_device=False)
     assert values["achieved"] == pytest.approx(4 * 0.25 / 6)
     assert values["achieved_unlimited"] == pytest.approx((4 * 0.5 * 256 / 2048 + 2 * 0.375) / 6)
-
-
-@pytest.mark.slow
-def test_both_breakdowns_stand_side_by_side(tmp_path: Path) -> None:
-    roles = {"kernel": 4e6, "memcpy": 0, "memset": 0, "communication": 0, "runtime": 1e6, "dataloader": 0}
-    report = {
-        "sections": {
-            "step_breakdown": {
-                "tables": {
-                    "mean": [{"role": r, "mean_ns": n} for r, n in {**roles, "cpu_exec": 4e6, "other": 1e6}.items()]
-                },
-                "facts": {"gpu_utilization_share": {"value": 0.4}},
-            },
-            "occupancy": {
-                "facts": {
-                    "sm_efficiency_estimate_share": {"value": 0.2},
-                    "achieved_estimate_share": {"value": 0.3},
-                }
-            },
-        }
-    }
-    files = (tmp_path / "report.json", tmp_path / "trace.json")
-    for file, content in zip(files, (report, TRACE), strict=True):
-        file.write_text(json.dumps(content))
-    program = [sys.executable, *(str(each) for each in (FOLDER / "breakdown_table.py", *files))]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
-    assert lines[2].startswith("| kernel | 4.000 ms, 40.0% | 0.003 ms, 30.0% |")
-    assert "| utilization | 40.00% | 30.00% |" in done.stdout
-    assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
 
 
 def shaped(share: float, limit: int = 8, **values: float) -> NcuLaunch:
@@ -168,52 +128,6 @@ def test_another_occupancy_is_seen(share: float, limit: int) -> None:
     assert "Equal: 0 of 1." in table.table([row, row])
 
 
-def test_a_file_without_occupancy_fails(tmp_path: Path) -> None:
-    """A file without anything to compare does not count as equal."""
-    page = tmp_path / "raw.csv"
-    page.write_text('"ID","Kernel Name","CC"\n"","",""\n"0","f","9.0"\n')
-    assert load("occupancy_table").main([str(page)]) == 1
-
-
-def test_programs_stand_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second table lists kernels with a wrong name or none, if they take enough time to matter."""
-    kernels = [
-        {"name": "a|b", "share": 0.5, "outcome": "differs", "verdict": "tensor", "reason": "no matrix instruction"},
-        {"name": "c", "share": 0.0005, "outcome": "differs", "verdict": "tensor", "reason": "too small to matter"},
-        {"name": "d", "share": 0.4995, "outcome": "agrees", "verdict": "tensor", "reason": "as it should be"},
-    ]
-    result = {
-        "kernel_ns": 2_000_000,
-        "measured_share": 0.75,
-        "tensor_share_low": 0.5,
-        "tensor_share_high": 0.5,
-        "named_share_low": 0.5,
-        "named_share_high": 0.6,
-        "shares": {"agrees": 0.4995, "differs": 0.5005},
-        "launches": 12,
-        "kernels": kernels,
-    }
-    (tmp_path / "verify_encoder.json").write_text(json.dumps(result))
-    load("verify_table").main([str(tmp_path / "verify_encoder.json"), str(tmp_path / "verify_gone.json")])
-    out = capsys.readouterr().out
-    assert "| encoder | 2.00 ms | 75.0% | 50.0% | 50.0% to 60.0% | 49.95% | 50.05% | 0.00% | 12 |" in out
-    assert "| encoder | 50.00% | differs | tensor | no matrix instruction | `a/b` |" in out
-    assert "too small" not in out
-    assert "as it should be" not in out
-
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- verify_table -->\nold\n<!-- /verify_table -->\nafter\n")
-    for _ in range(2):
-        load("verify_table").main(["--into", str(page), str(tmp_path / "verify_encoder.json")])
-    text = page.read_text()
-    assert text.startswith("before\n<!-- verify_table -->\n\n| program |")
-    assert text.endswith("`a/b` |\n\n<!-- /verify_table -->\nafter\n")
-    assert (text.count("| program |"), "old" in text) == (2, False)
-    page.write_text("no marks\n")
-    with pytest.raises(SystemExit):
-        load("verify_table").main(["--into", str(page)])
-
-
 @pytest.mark.slow
 def test_every_case_has_a_name_and_the_run_knows_it() -> None:
     """The cases in run.sh are all the cases of programs.py."""
@@ -223,10 +137,6 @@ def test_every_case_has_a_name_and_the_run_knows_it() -> None:
     named = script.partition("cases=${CASES:-")[2].partition("}")[0].split()
     assert sorted(there) == sorted(named)
     assert len(there) >= 8
-
-
-def test_the_script_is_one_that_bash_reads() -> None:
-    assert subprocess.run(["bash", "-n", FOLDER / "run.sh"], check=False).returncode == 0
 
 
 def known_operators() -> tuple[ModuleType, list[Any]]:
@@ -255,12 +165,6 @@ def test_a_wrong_number_of_elements_would_show() -> None:
     ]
     assert len(older) == 14
     assert not any(module.is_held(each, work, 0) for each, work in doubled if each.blocks > 1)
-
-
-def test_known_operators_are_a_table() -> None:
-    module, known = known_operators()
-    lines = module.table(known[:1], module.works(known)[:1]).splitlines()
-    assert lines[2:] == ["| `add_fp32` | 805.3 | 536.9 to 805.3 | 785.8 | 185.7 |"]
 
 
 def test_operations_and_time_of_products_are_read_from_counters() -> None:

@@ -1,9 +1,7 @@
 """The programs behind `make overhead`: what runs in which turn, what is compared, and the page of the results."""
 
-import argparse
 import importlib.util
 import json
-import math
 import subprocess
 import sys
 import threading
@@ -79,12 +77,6 @@ def test_what_a_report_calls_unknown_is_not_compared(high: int, *, known: bool) 
     assert (PAGE.plans_of([program])[0].found is not None) == known
 
 
-@pytest.mark.parametrize(("low", "high", "held"), [(18, 24, True), (20, 24, True), (21, 24, False), (10, 19, False)])
-def test_a_range_holds_the_measured_step(low: int, high: int, *, held: bool) -> None:
-    (found,) = PAGE.steps_of([row(run(20, (low, low, high)))])
-    assert found.is_held == held
-
-
 def test_the_first_changes_of_a_plan_are_compared_with_the_fixed_program() -> None:
     """They are compared where they are the planted faults. The plan has mean steps."""
     plan = (("b", (15, 16, 17)), ("a", (7, 9, 12)), ("c", (1, 2, 3)))
@@ -109,36 +101,6 @@ def test_without_the_fault_first_in_the_plan_its_finding_is_compared() -> None:
     assert found.found["point_ns"] == 10 * MS
     assert found.found["low_ns"] == pytest.approx(8 * MS, rel=0.01)
     assert [each.found for each in PAGE.plans_of([row(fault, run(0, None), "a", "b")])] == [None]
-
-
-def test_the_page_sums_up_errors_and_ranges() -> None:
-    """Of ten errors the ninth is the 90th percentile; a report without a step counts as one without."""
-    rows = [row(run(100, (100, 100 + each, 110))) for each in range(1, 11)]
-    page = " ".join(PAGE.page({"programs": [*rows, row(run(100, None))], "machine": {}}).split())
-    assert (
-        "10 of 11 reports have a step alone. It is off by 5.5 % (median), 9.0 % (90th percentile). The range holds the "
-        "measured step in 10 of them, and its median width is 10 % of the step. "
-    ) in page
-    assert "No report has a predicted step." in page
-
-
-def test_the_page_names_verdicts_that_the_profiler_made() -> None:
-    """They say that the GPU waits, and alone it is busy for more than nine tenths of the time."""
-    made = run(20, None, busy=0.91)
-    others = [run(20, None, busy=0.9), run(20, None, busy=1.0, rule="tensor_cores/not_used"), run(20, None)]
-    page = " ".join(PAGE.page({"programs": [row(each) for each in (made, *others)], "machine": {}}).split())
-    assert "Of 3 verdicts, 1 say that the GPU waits although it is busy for more than 90 % of the time alone." in page
-    assert "- some program, 91 % busy: V." in page
-
-
-def test_the_page_names_the_machine_and_its_costs() -> None:
-    call = {"alone_ns": 4, "low_ns": 3000, "usual_ns": 5200, "high_ns": 10_000}
-    cost = {"conditions": {"cpu": "A CPU"}, "calls": {"graph_node": call}}
-    versions = {"driver": "580", "nsys": "2025.3.1", "python": "3.12", "torch": "2.11", "cores": 16}
-    page = PAGE.page({"programs": [], "machine": {"gpus": ["A GPU"], "cost": cost, **versions}})
-    assert "Measured on: A GPU, driver 580, 16 cores of A CPU, nsys 2025.3.1, Python 3.12, torch 2.11." in page
-    assert "| graph node | <0.01 | 3.00 | 5.20 | 10.00 |" in page
-    assert "Nothing was measured yet." in PAGE.page({"programs": [], "machine": {}})
 
 
 @pytest.mark.skipif(Path("/proc/driver/nvidia/version").exists(), reason="this machine has a GPU")
@@ -229,40 +191,3 @@ def test_a_program_makes_its_steps_in_turns() -> None:
     found = TURNS.take_turns({"fault": words}, ("fault", "fault", "fault"), (0,), threading.Lock(), nullcontext)
     assert [len(each) for each in found["fault"]] == [30, 30]
     assert all(each > 0 for turn in found["fault"] for each in turn)
-
-
-def test_each_result_is_written_when_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A program that fails has no row, and none begins after the time is over. Alone, the median turn counts."""
-    report = run(0, (19, 21, 22))["report"] | {"gpus": [{"name": "A GPU"}], "session": {"driver_version": "580"}}
-
-    def turns(runs: dict[str, list[str]], order: list[str], *_: object) -> dict[str, list[list[int]]]:
-        if "combined.broken" in runs["fault"]:
-            raise OSError("it is broken")
-        for words in runs.values():
-            if "--output" in words:
-                folder = Path(words[words.index("--output") + 1])
-                folder.mkdir()
-                (folder / "report.json").write_text(json.dumps(report))
-                (folder / "run.json").write_text(json.dumps({"versions": {"nsys": "1"}, "profiler_cost": None}))
-        assert order == ["fault", "fault profiled", "fault", "fix", "fix profiled", "fix"]
-        return {"fault": [[10 * MS, 20 * MS, 60 * MS], [22 * MS]], "fix": [[5 * MS]]}
-
-    monkeypatch.setattr(MEASURE.overhead_turns, "take_turns", turns)
-    monkeypatch.setattr("os.sched_setaffinity", lambda *_: None)
-    results: dict[str, Any] = {"programs": [], "machine": {}}
-    chosen = argparse.Namespace(limit=math.inf, results=tmp_path / "results.json", program_arg=[], lanes=1)
-    cases = [MEASURE.Case(f"combined.{name}", ("a",), ("--fixed",)) for name in ("broken", "whole")]
-    MEASURE.measure_all(cases, results, chosen)
-    (found,) = json.loads(chosen.results.read_text())["programs"]
-    assert found["program"] == "combined.whole"
-    assert found["fault"]["median_ns"] == 21 * MS
-    assert found["fault"]["mean_ns"] == 26 * MS
-    assert found["fix"]["turns_ns"] == [5 * MS]
-    chosen.limit = -1
-    MEASURE.measure_all(cases[1:], results, chosen)
-    assert len(results["programs"]) == 1
-    printed = capsys.readouterr().out
-    assert "combined.broken: OSError('it is broken')" in printed
-    assert "combined.whole: left out, the time is over" in printed

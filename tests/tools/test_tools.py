@@ -1,7 +1,6 @@
 """The programs that set up a checkout, pin its packages and render its samples; the programs they start are fakes."""
 
 import importlib.util
-import lzma
 import re
 import shutil
 import subprocess
@@ -77,13 +76,6 @@ def test_a_virtual_environment_that_works_is_kept(checkout: Checkout) -> None:
     assert not any("-m venv" in call for call in checkout.calls)
 
 
-def test_a_missing_virtual_environment_is_made(checkout: Checkout) -> None:
-    checkout.program("python3", PYTHON)
-    (checkout.programs / "python3.complete").touch()
-    assert checkout.setup("venv")[0] == 0
-    assert checkout.calls[-1] == "python3 -m venv .venv"
-
-
 def test_root_installs_the_missing_venv_module(checkout: Checkout) -> None:
     """The module is for the version of Python that runs; Debian has a separate package for it."""
     checkout.program("python3", PYTHON)
@@ -118,14 +110,6 @@ def test_a_python_that_is_missing_or_too_old_is_named(checkout: Checkout) -> Non
         1,
         "setup: python3 is Python 3.9.2: nsyswrap needs 3.11 or newer; name one with make PYTHON=...\n",
     )
-
-
-def test_nsyswrap_is_built_with_the_pinned_backend(checkout: Checkout) -> None:
-    checkout.venv()
-    assert checkout.setup("base")[0] == 0
-    lock, itself = checkout.calls
-    assert lock.endswith("--requirement requirements/base.lock")
-    assert itself.endswith("--no-deps --no-build-isolation --editable .")
 
 
 @pytest.mark.parametrize(
@@ -169,17 +153,6 @@ def test_any_other_failure_of_pip_is_shown_and_ends_it(checkout: Checkout) -> No
     assert len([call for call in checkout.calls if "pip" in call]) == 1
 
 
-def test_a_build_of_pytorch_that_does_not_exist_is_refused(checkout: Checkout) -> None:
-    checkout.venv()
-    assert checkout.setup("torch", TORCH="rocm") == (1, "setup: TORCH is 'rocm': it is auto, cpu or cuda\n")
-
-
-def test_a_browser_that_is_there_is_enough(checkout: Checkout) -> None:
-    checkout.program("google-chrome", "")
-    checkout.program("firefox", "")
-    assert checkout.setup("browser") == (0, "")
-
-
 def test_the_headless_shell_is_installed_beside_a_whole_chromium(checkout: Checkout) -> None:
     """Only where the system offers it and the user may install it; tests of pages are slower without it."""
     checkout.program("chromium", "")
@@ -213,11 +186,6 @@ def test_a_browser_that_cannot_be_installed_is_no_failure(checkout: Checkout) ->
     assert "tests that open pages in them are skipped or slower" in said
 
 
-def test_an_unknown_step_is_refused(checkout: Checkout) -> None:
-    code, said = checkout.setup("everything")
-    assert (code, said.startswith("setup: usage")) == (1, True)
-
-
 def tool(name: str) -> ModuleType:
     """Import a program of tools/, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
@@ -228,21 +196,6 @@ def tool(name: str) -> ModuleType:
         patch.syspath_prepend(ROOT / "tools")  # as where it runs as a program
         spec.loader.exec_module(module)
     return module
-
-
-def test_a_lock_is_sorted_and_says_what_it_is_for() -> None:
-    """Each line has one pin. The CUDA build of torch is pinned with ===, because == would allow a +cpu build."""
-    module = tool("lock")
-    chosen = module.Lock("x.lock", ("For tests.",), ("torch===2.0", "b>1"))
-    text = module.render(chosen, {"torch": "2.0", "b": "1.5", "A": "3"})
-    assert text == "# For tests.\n# Written by `make lock`.\nA==3\nb==1.5\ntorch===2.0\n"
-
-
-def test_a_lock_has_the_hashes_of_its_files() -> None:
-    module = tool("lock")
-    text = module.render(module.Lock("x.lock", ("For tests.",), ("b>1",)), {"b": "1.5"}, {"b": ["12", "34"]})
-    assert text.splitlines()[2:] == ["b==1.5 \\", "    --hash=sha256:12 \\", "    --hash=sha256:34"]
-    assert module.versions_in(text) == {"b": "1.5"}
 
 
 def test_each_lock_of_the_project_is_one_that_make_lock_writes() -> None:
@@ -264,56 +217,6 @@ def parts(text: str) -> list[tuple[str, str]]:
     return re.findall(r"^([\w.-]+==[^\s\\]+)((?: \\\n    --hash=\S+)*)", text, re.MULTILINE)
 
 
-def test_samples_are_rendered_by_the_commands_a_user_would_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each sample gets a page and a JSON report; the unpacked export is removed."""
-    module = tool("sample_reports")
-    sample = tmp_path / "samples" / "cnn"
-    sample.mkdir(parents=True)
-    (sample / "capture.sqlite.xz").write_bytes(lzma.compress(b"an export"))
-    seen: list[list[str]] = []
-
-    def run(command: list[str], *, check: bool) -> None:
-        assert check
-        assert Path(command[4]).read_bytes() == b"an export"
-        seen.append(command)
-
-    monkeypatch.setattr(module, "SAMPLES", tmp_path / "samples")
-    monkeypatch.setattr(module.subprocess, "run", run)
-    module.main()
-    assert [command[1:4] for command in seen] == [["-m", "nsyswrap", "report"], ["-m", "nsyswrap", "analyze"]]
-    assert [Path(command[-1]).name for command in seen] == ["report.html", "report.json"]
-    assert not Path(seen[0][4]).exists()
-
-
-def test_make_alone_lists_the_targets() -> None:
-    """Each target has a description; nothing is installed."""
-    done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
-    listed = [line.split()[1] for line in done.stdout.splitlines()]
-    assert listed == [
-        "help",
-        "profile",
-        "test",
-        "quick",
-        "check",
-        "format",
-        "docs",
-        "site",
-        "reports",
-        "gallery",
-        "faults",
-        "overhead",
-        "bench",
-        "instructions",
-        "law",
-        "fuzz",
-        "soak",
-        "release",
-        "lock",
-    ]
-
-
 def test_continuous_integration_installs_what_is_missing_and_runs_make_test(checkout: Checkout) -> None:
     """As root on a bare machine, one apt-get command installs everything that is missing; the tests run last."""
     (checkout.folder / ".ci").mkdir()
@@ -330,19 +233,6 @@ def test_continuous_integration_installs_what_is_missing_and_runs_make_test(chec
         "apt-get install -y -qq --no-install-recommends python3 python3-venv chromium-headless-shell firefox-esr"
     ]
     assert [call for call in checkout.calls if call.startswith("make")] == ["make test"]
-
-
-def test_continuous_integration_takes_the_python_of_the_distribution_where_that_can_make_an_environment(
-    checkout: Checkout,
-) -> None:
-    (checkout.folder / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "run", checkout.folder / ".ci")
-    checkout.program("make", 'echo "${PYTHON:-python3}"')
-    program = [str(checkout.folder / ".ci" / "run")]
-    done = subprocess.run(program, env={"PATH": str(checkout.programs)}, capture_output=True, text=True, check=True)
-    distribution, says = "/usr/bin/python3", "import ensurepip, sys, venv; assert sys.version_info >= (3, 11)"
-    can = Path(distribution).exists() and not subprocess.run([distribution, "-c", says], check=False).returncode
-    assert done.stdout.split()[-1] == (distribution if can else "python3")
 
 
 @pytest.mark.parametrize(("again", "code"), [("exit 0", 0), ("exit 2", 2)])

@@ -112,9 +112,9 @@ def test_a_circular_link(tmp_path: Path) -> None:
     assert "cannot read" in refusal(tmp_path / "loop.sqlite").message
 
 
-@pytest.mark.parametrize("part", range(1, 20))
+@pytest.mark.parametrize("part", [1, 10, 19])
 def test_a_truncated_file(path: Path, part: int) -> None:
-    """An incomplete copy is refused, cut at each twentieth of the file."""
+    """An incomplete copy is refused, cut after some twentieths of the file."""
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) * part // 20])
     error = refusal(path)
@@ -124,11 +124,6 @@ def test_a_truncated_file(path: Path, part: int) -> None:
 @pytest.mark.parametrize("kept", [1, 15, 16, 17, 31, 32, 99, 100, 101, 4095, 4096, 4097, 8192])
 def test_a_file_cut_in_its_header_or_between_pages(path: Path, kept: int) -> None:
     path.write_bytes(path.read_bytes()[:kept])
-    assert "is truncated" in refusal(path).message
-
-
-def test_a_file_without_its_last_byte(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
     assert "is truncated" in refusal(path).message
 
 
@@ -200,17 +195,11 @@ def test_an_export_in_a_read_only_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a b.sqlite", "50%.sqlite", "%20.sqlite", "a#b.sqlite", "a?b=c&mode=rw.sqlite", "it's.sqlite", 'q".sqlite']
+    "name",
+    ["a b 50% %20.sqlite", "a#b.sqlite", "a?b=c&mode=rw.sqlite", "it's q\".sqlite", "日本😀\u202e\n.sqlite", "x" * 240],
 )
 def test_names_of_files_may_hold_anything(tmp_path: Path, name: str) -> None:
     """SQLite opens the file by a URI, in which these characters are special."""
-    assert len(load_export(small().write(tmp_path / name)).frames["kernels"]) == 40
-
-
-@pytest.mark.parametrize(
-    "name", ["Zürich 日本.sqlite", "\U0001f600.sqlite", "\u202egpj.sqlite", "a\nb.sqlite", "x" * 240]
-)
-def test_names_of_files_may_be_in_any_script(tmp_path: Path, name: str) -> None:
     assert len(load_export(small().write(tmp_path / name)).frames["kernels"]) == 40
 
 

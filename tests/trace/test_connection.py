@@ -5,17 +5,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from export_builder import ExportBuilder
-from sqlalchemy import SelectBase
-from sqlalchemy.dialects import sqlite
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import queries, schema
-from nsyswrap.trace.connection import check, connected, opened, text_of
-
-ALL_COLUMNS = {source.table: frozenset({**source.required, **source.optional}.values()) for source in schema.SOURCES}
+from nsyswrap.trace.connection import connected, opened
 
 
 @pytest.fixture
@@ -25,11 +20,6 @@ def path(tmp_path: Path) -> Path:
     for index in range(5):
         builder.kernel(index, index + 1, f"k{index}")
     return builder.write(tmp_path / "x.sqlite")
-
-
-def as_sql(query: SelectBase) -> str:
-    """Return the SQL of a query."""
-    return str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
 
 
 def test_tables_and_columns_are_known(path: Path) -> None:
@@ -52,17 +42,6 @@ def test_rows_come_as_python_values(path: Path) -> None:
     with opened(path) as export:
         rows = export.rows(queries.columns_of("CUPTI_ACTIVITY_KIND_KERNEL", ("start", "graphNodeId")))
     assert rows == [(index, None) for index in range(5)]
-
-
-def test_rows_come_in_batches(path: Path) -> None:
-    with opened(path) as export:
-        batches = list(export.batches(queries.columns_of("CUPTI_ACTIVITY_KIND_KERNEL", ("start",))))
-    assert pa.Table.from_batches(batches).column("start").to_pylist() == [0, 1, 2, 3, 4]
-
-
-def test_an_empty_table_has_no_rows(tmp_path: Path) -> None:
-    with opened(ExportBuilder().row("OSRT_API").write(tmp_path / "x.sqlite")) as export:
-        assert export.rows(queries.columns_of("OSRT_API", ("start",))) == []
 
 
 def test_a_query_on_a_missing_table_is_an_error(path: Path) -> None:
@@ -95,10 +74,6 @@ def test_anything_else_does_not(path: Path, value: object) -> None:
         export.whole(value, "T", "c")
 
 
-def test_bytes_that_are_not_utf_8_are_marked() -> None:
-    assert text_of(b"a\xffb") == "a\ufffdb"
-
-
 def test_nothing_can_be_written_through_it(path: Path) -> None:
     with opened(path) as export, export.connection.cursor() as cursor, pytest.raises(Exception, match="readonly"):
         cursor.execute("delete from StringIds")
@@ -111,27 +86,6 @@ def test_a_connection_ends_with_its_block(path: Path) -> None:
         list(export.batches(queries.row_count("StringIds")))
     with pytest.raises(ExportError, match="closed"):
         export.rows(queries.row_count("StringIds"))
-
-
-def test_a_valid_file_passes_the_check(path: Path) -> None:
-    check(path)
-
-
-@pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
-def test_no_query_limits_or_sorts_its_rows(source: schema.Source) -> None:
-    """Totals need all rows, and rows are sorted in memory."""
-    for query in (queries.rows, queries.ranges):
-        if query is queries.rows or source.table == "NVTX_EVENTS":
-            text = as_sql(query(source, ALL_COLUMNS[source.table])).upper()
-            assert "LIMIT" not in text
-            assert "ORDER BY" not in text
-
-
-@pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
-def test_only_existing_columns_are_selected(source: schema.Source) -> None:
-    text = as_sql(queries.rows(source, frozenset(source.required.values())))
-    assert all(theirs not in text for theirs in source.optional.values() if theirs not in text.split("FROM")[1])
-    assert all(theirs in text for theirs in source.required.values())
 
 
 def test_only_the_wanted_texts_are_read(path: Path) -> None:

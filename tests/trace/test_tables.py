@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from export_builder import MAIN, PID, PROCESS, global_id
+from export_builder import global_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,21 +61,8 @@ def test_an_empty_table_has_no_ids(spec: TableSpec) -> None:
         assert (len(found.codes), len(found.ids)) == (0, 0)
 
 
-def test_table_names_are_unique() -> None:
-    assert len({spec.name for spec in SPECS}) == len(SPECS)
-
-
-def test_a_trace_returns_the_table_of_a_contract() -> None:
-    made = trace()
-    assert made[tables.KERNELS] is made.frames["kernels"]
-
-
 def test_a_text_is_found_by_its_id() -> None:
     assert trace(_17="gemm").text(17) == "gemm"
-
-
-def test_an_unknown_text_shows_its_id() -> None:
-    assert trace().text(17) == "[id 17]"
 
 
 def test_a_column_is_an_array_of_its_type() -> None:
@@ -97,10 +84,6 @@ def test_ids_of_nsys_itself_are_negative() -> None:
     itself = -144115188075855872
     assert tables.process_of(np.array([itself])).tolist() == [itself]
     assert tables.pid(itself) == tables.tid(itself) == 0
-
-
-def test_threads_of_one_process_share_it() -> None:
-    assert tables.process_of(np.array([MAIN, global_id(PID, 9)])).tolist() == [PROCESS, PROCESS]
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=30), st.sampled_from([np.int8, np.int64]))

@@ -35,7 +35,8 @@ def test_each_program_trains(tmp_path: Path) -> None:
     They do so with their faults, too.
     """
     of = {
-        **dict.fromkeys(("uneven_input", "statistics"), "one_late_rank"),
+        **dict.fromkeys(("uneven_input", "statistics", "uneven_in_turn"), "one_late_rank"),
+        **dict.fromkeys(("none", "each_microbatch", "unused_parameters", "small_buckets"), "data_parallel"),
         "gathers_in_turn": "sharded",
         "few_microbatches": "pipeline",
         "uneven_stages": "pipeline",

@@ -55,8 +55,8 @@ def joined() -> Iterator[Place]:
         distributed.destroy_process_group()
 
 
-def timed_steps(place: Place, count: int) -> Iterator[int]:
-    """Yield the numbers of the steps; then print how long a step took, the first third left out."""
+def timed_steps(place: Place, count: int, what: str = "") -> Iterator[int]:
+    """Yield the numbers of the steps; then print how long a step of what took, the first third left out."""
     began = time.perf_counter()
     for step in range(count):
         if step == count // 3:
@@ -66,7 +66,7 @@ def timed_steps(place: Place, count: int) -> Iterator[int]:
         torch.cuda.synchronize()
     seconds = (time.perf_counter() - began) / (count - count // 3)
     # One write, so that the lines of ranks do not mix.
-    print(f"rank {place.rank}: {1e3 * seconds:.2f} ms a step\n", end="", flush=True)
+    print(f"rank {place.rank}{what}: {1e3 * seconds:.2f} ms a step\n", end="", flush=True)
 
 
 def work(seconds: float) -> None:

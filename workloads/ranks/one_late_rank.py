@@ -1,7 +1,9 @@
 """Train a transformer with DistributedDataParallel while one rank is late: its loader, its input, its host or its GPU.
 
 Start it with torchrun on two GPUs or more: ``torchrun --nproc-per-node 2 one_late_rank.py --fault loader``. Without a
-fault the ranks are alike. It has no ranges of its own. On a machine without GPUs it trains a small network with gloo.
+fault the ranks are alike. With ``host_on_all`` the host of each rank works, with ``uneven_in_turn`` another rank has
+the longer sequences in each step; ``even_in_turn`` shares these out. It has no ranges of its own. On a machine without
+GPUs it trains a small network with gloo.
 """
 
 import argparse
@@ -27,7 +29,11 @@ FAULTS = (
     "checkpoints",
     "logging",
     "statistics",
+    "host_on_all",
+    "uneven_in_turn",
+    "even_in_turn",
 )
+OF_ALL = frozenset({"host_on_all", "uneven_in_turn", "even_in_turn"})
 # Rank 0 writes files and logs; the other faults are on the last rank.
 OF_RANK_0 = frozenset({"checkpoints", "logging", "statistics"})
 VOCABULARY, WIDTH, LAYERS, HEADS, ROWS, LENGTH = 8192, 1024, 4, 16, 24, 512
@@ -39,9 +45,9 @@ CHECKPOINT_STEPS = 4
 class Tokens(Dataset[Tensor]):  # type: ignore[misc]  # torch is not typed here
     """Batches of random tokens; each takes some seconds to prepare."""
 
-    def __init__(self, steps: int, rows: int, length: int, seconds: float) -> None:
-        """Take the number and the shape of the batches, and how long each takes to prepare."""
-        self.steps, self.shape, self.seconds = steps, (rows, length), seconds
+    def __init__(self, steps: int, rows: int, lengths: tuple[int, ...], seconds: float) -> None:
+        """Take the number of batches, their rows and lengths in turn, and how long each takes to prepare."""
+        self.steps, self.rows, self.lengths, self.seconds = steps, rows, lengths, seconds
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -50,7 +56,8 @@ class Tokens(Dataset[Tensor]):  # type: ignore[misc]  # torch is not typed here
     def __getitem__(self, number: int) -> Tensor:
         """Return one batch of tokens."""
         work(self.seconds)
-        return torch.randint(VOCABULARY, self.shape, generator=torch.Generator().manual_seed(number))
+        shape = (self.rows, self.lengths[number % len(self.lengths)])
+        return torch.randint(VOCABULARY, shape, generator=torch.Generator().manual_seed(number))
 
 
 class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
@@ -85,10 +92,20 @@ def work(seconds: float) -> None:
         pass
 
 
+def lengths_of(fault: str, length: int) -> tuple[int, ...]:
+    """Return the lengths of the sequences of a rank, step by step in turn."""
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if fault == "uneven_in_turn":
+        return tuple(2 * length if step == rank else length for step in range(ranks))
+    if fault == "even_in_turn":
+        return (length + length // ranks,)
+    return (2 * length if fault == "uneven_input" else length,)
+
+
 def loader(fault: str, steps: int, rows: int, length: int) -> DataLoader[Tensor]:
     """Return the loader of a rank; prefetching processes keep up where the rank has no fault in its loader."""
     seconds = 2 * LATE_S if fault == "loader" else LATE_S if fault == "loading_in_process" else 0.0
-    batches = Tokens(steps, rows, 2 * length if fault == "uneven_input" else length, seconds)
+    batches = Tokens(steps, rows, lengths_of(fault, length), seconds)
     pinned = torch.cuda.is_available()
     if fault == "loading_in_process":
         return DataLoader(batches, batch_size=None, num_workers=0, pin_memory=pinned)
@@ -117,7 +134,7 @@ def statistics(weight: Tensor) -> list[float]:
 def train(fault: str, steps: int, device: torch.device, folder: Path) -> tuple[float, float]:
     """Train as one rank; return the seconds of a step and the last loss."""
     on_gpu = device.type == "cuda"
-    late = (lambda: work(LATE_S)) if fault == "host_in_forward" else (lambda: None)
+    late = (lambda: work(LATE_S)) if fault in {"host_in_forward", "host_on_all"} else (lambda: None)
     torch.manual_seed(0)
     plain = Language(WIDTH if on_gpu else SMALL_WIDTH, late).to(device)
     if fault == "host_in_backward":
@@ -151,7 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(device)
-    mine = rank == (0 if chosen.fault in OF_RANK_0 else count - 1)
+    mine = chosen.fault in OF_ALL or rank == (0 if chosen.fault in OF_RANK_0 else count - 1)
     distributed.init_process_group("nccl" if on_gpu else "gloo")
     with tempfile.TemporaryDirectory() as folder:
         seconds, loss = train(chosen.fault if mine else "none", chosen.steps, device, Path(folder))

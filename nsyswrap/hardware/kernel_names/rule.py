@@ -61,19 +61,19 @@ class KernelRule:
         key: Unique name of the rule.
         pattern: Searched in a name as ``classify.subject`` returns it. The first rule that matches decides.
         verdict: The verdict.
-        precision: Type of the operands of the product, such as ``fp16``; ``@reader``, a key of ``readers.READERS``, if
-            the name shows it; empty if the kernel is no product or the name does not show it.
-        library: Library of the kernel; ``@reader`` likewise.
-        op: Operation of the kernel, such as ``gemm``; ``@reader`` likewise.
+        op: Operation of the kernel, such as ``gemm``; ``@reader``, a key of ``readers.READERS``, if the name shows it.
         examples: Names of real kernels that this rule is the first to match.
         source: Where the examples and the evidence for the verdict come from.
+        precision: Type of the operands of the product, such as ``fp16``, or a ``@reader``; empty if the kernel is no
+            product or the name does not show it.
+        library: Library of the kernel, or a ``@reader``; empty if the name does not show it.
     """
 
     key: str
     pattern: re.Pattern[str]
     verdict: Verdict
-    precision: str
-    library: str
     op: str
     examples: tuple[str, ...]
     source: str
+    precision: str = ""
+    library: str = ""

@@ -18,14 +18,9 @@ SUMS: tuple[KernelRule, ...] = (
             r"|^(?:\w{1,40}::)?Kernel2?<(?:\w{1,40}::){1,4}ReduceSplitK|^(?:allspark::)?f16_gemm_splitk_reduce_kernel"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@xmma_or_blas",
         op="splitk_reduce",
         examples=(
-            (
-                "sm90_xmma_wgrad_indexed_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize64x64x64_"
-                "warpgroupsize1x1x1_g1_execute_split_k_kernel__5x_cudnn"
-            ),
             "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, __half, __half, __half, __half, (bool)0>",
             "void cublasLt::epilogue::impl::globalKernel<8, 32, float, float, float, true, true, 1>(int, int, long)",
             "void cudnn::cnn::reduce_wgrad_nchw_helper<float, __half>(void*, void const*, float, int, int)",
@@ -39,7 +34,6 @@ SUMS: tuple[KernelRule, ...] = (
             r"|reduce_1Block)_kernel$"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="cublas",
         op="reduction",
         examples=(
@@ -59,18 +53,9 @@ SUMS: tuple[KernelRule, ...] = (
             r"|^get_minmax_block_ker<|^(?:prolog|epilog)_\w{1,40}<(?:\w{1,40}::){0,3}oz\d_"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="cublas",
         op="elementwise",
-        examples=(
-            (
-                "void scal_kernel<float, float, (int)1, (bool)1, (int)6, (int)5, (int)5, (int)3>"
-                "(cublasTransposeParams<T2>, const T1 *, T1 *, const T2 *)"
-            ),
-            "void copy_kernel<float>(cublasCopyParams<float>)",
-            "void ger_kernel<double2, double2, 256, 5, false>(cublasGerParams<double2, double2>)",
-            "get_minmax_block_ker<double, 256>",
-        ),
+        examples=("void copy_kernel<float>(cublasCopyParams<float>)",),
         source=MEASURED + "; around products that emulate FP64 with int8 (Ozaki), from " + PROFILES,
     ),
 )
@@ -91,7 +76,6 @@ LAYOUT: tuple[KernelRule, ...] = (
             r"|^turbomind::gemm::(?:pack_|convert_kernel)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@layout_vendor",
         op="layout",
         examples=(
@@ -105,7 +89,6 @@ LAYOUT: tuple[KernelRule, ...] = (
                 "void tensorTransformGeneric<__half, __half, float, true, true, false, (cudnnKernelDataType_t)0>"
                 "(cudnnTensorTransformStruct, tensorTransformParams, int, unsigned long, __half const*, __half*, float)"
             ),
-            "void deep_gemm::transpose_fp32<512, 64>(const float *, float *)",
             "machete::prepack_B_kernel<machete::PrepackedLayoutTemplate<cutlass::half_t> >(int)",
             "void cutlass::device_kernel<cutlass::transform::kernel::SM90StructuredSparseCompressor<int> >(int)",
         ),
@@ -123,11 +106,9 @@ LAYOUT: tuple[KernelRule, ...] = (
             r"|generateWinogradTiles)|^(?:stream_executor::|xla::)?(?:\w{1,40}::){0,4}(?:RedzoneAllocator|redzone_checker)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@conv_aux_vendor",
         op="conv_aux",
         examples=(
-            "cask_cudnn_infer::computeBOffsetsKernel(cask_cudnn_infer::ComputeBOffsetsParams)",
             (
                 "void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>"
                 "(cudnn::winograd_nonfused::WinogradDataParams<float, float>)"
@@ -154,16 +135,12 @@ LAYOUT: tuple[KernelRule, ...] = (
             r"|^(?:deep_gemm::)?smxx_\w{1,60}|^offsetPointerArray_kernel<"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
-        library="",
         op="gemm_aux",
         examples=(
             (
                 "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, cutlass::bfloat16_t, "
                 "cutlass::bfloat16_t, float, cute::tuple<int, int, int> >(cutlass::bfloat16_t*, cutlass::bfloat16_t*)"
             ),
-            "moe_align_block_size_kernel",
-            "compute_expert_blockscale_offsets(int const*, int*, int*, int*, long)",
             "void apply_shuffle_mul_sum_kernel<__nv_bfloat16>(__nv_bfloat16 const*, __nv_bfloat16*, int const*, int)",
             "void int4_fp8_get_group_gemm_starts<cutlass::float_e4m3_t>(int*, cutlass::float_e4m3_t**)",
             "void finalizeMoeRoutingKernel<__half, __half, true>(__half const*, __half*, float const*, int const*)",
@@ -184,11 +161,9 @@ ATTENTION_AUX: tuple[KernelRule, ...] = (
             r"|cp_gather_(?:cache|and_upconvert|indexer_k))"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@kv_cache",
         op="attention_aux",
         examples=(
-            "reshape_and_cache_kernel_flash",
             "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, unsigned char, (vllm::Fp8KVCacheDataType)1>",
         ),
         source=PROFILES,
@@ -210,7 +185,6 @@ ATTENTION_AUX: tuple[KernelRule, ...] = (
             r"|^turbomind::linear_attn::\w{0,40}::\w{0,60}(?:Cumsum|Prepare)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@flash",
         op="attention_aux",
         examples=(
@@ -223,14 +197,10 @@ ATTENTION_AUX: tuple[KernelRule, ...] = (
                 "false, false, "
                 "cutlass::half_t, Flash_kernel_traits<64, 64, 256, 4, cutlass::half_t> >, 8, 1, true>"
             ),
-            "cudnn::fusion::compute_dot_do_o_specialized<true, 128>",
-            "FlashAttnFwdCombine",
-            "fmhaReductionKernel",
             (
                 "kernel_cutlass_kernel_flash_attncuteflash_fwd_combineFlashAttentionForwardCombine_object_at__"
                 "tensorptrf32gmemalign16odiv4div4div4_0"
             ),
-            "void flash_attn_stream_k_fixup<(int)256, (int)4, (int)2>(float *, const float2 *, int, int, int)",
         ),
         source=MEASURED,
     ),
@@ -243,7 +213,6 @@ ATTENTION_AUX: tuple[KernelRule, ...] = (
             + r"\w{0,60}?(?:[Rr]otary|(?<![a-z])[mx]?rope(?![a-z])|RoPE|Rope)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@kv_cache",
         op="attention_aux",
         examples=(
@@ -272,15 +241,12 @@ QUANTISATION: tuple[KernelRule, ...] = (
             r"|marlin_repack|cast_transpose|FP8rowwise|FP8_q|cvt_fp16_to_fp4|awq_\w{0,20}repack|_dequant|dequant_|fake_quant))"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@quant_vendor",
         op="quant",
         examples=(
-            "void dequantize_block_iq4_nl<__half>(const void *, T1 *)",
             "void marlin::gptq_marlin_repack_kernel<(int)256, (int)4, (bool)0, (bool)0>(const unsigned int *)",
             "void vllm::scaled_fp8_quant_kernel<c10::BFloat16>(c10::Float8_e4m3fn*, c10::BFloat16 const*)",
             "void kQuantizeBlockwise<__half, 64, 2, 0, 2>(float*, __half*, float*, unsigned char*, float*, int, int)",
-            "void QuantInt8Kernel<128u, 32u, 1u, false, false, __nv_bfloat16>",
         ),
         source=PROFILES,
     ),

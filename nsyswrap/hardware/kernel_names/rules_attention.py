@@ -17,7 +17,6 @@ ATTENTION: tuple[KernelRule, ...] = (
         op="attention",
         examples=(
             "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x128_1x4x1_cga1x1x1_kernel0_0",
-            "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_35_16x128x64_1x4x1_cga1x1x1_kernel0_0",
         ),
         source=TENSOR_PIPE,
     ),
@@ -62,10 +61,7 @@ ATTENTION: tuple[KernelRule, ...] = (
         precision="@attention_simt",
         library="llama.cpp",
         op="attention",
-        examples=(
-            "void flash_attn_vec_ext_f16<128, 1, (ggml_type)1, (ggml_type)1, false>(char const*, char const*)",
-            "void flash_attn_ext_vec<256, 1, (ggml_type)1, (ggml_type)1, false>(char const*, char const*)",
-        ),
+        examples=("void flash_attn_vec_ext_f16<128, 1, (ggml_type)1, (ggml_type)1, false>(char const*, char const*)",),
         source="ggml-org/llama.cpp ggml/src/ggml-cuda/fattn-vec.cuh",
     ),
     KernelRule(
@@ -105,10 +101,6 @@ ATTENTION: tuple[KernelRule, ...] = (
             (
                 "void flash_attn_ext_f16<(int)256, (int)256, (int)4, (int)2, (int)2, (int)1, (bool)0, "
                 "(bool)0>(const char *)"
-            ),
-            (
-                "void sm90::fwd::sparse_attn_fwd_kernel<sm90::fwd::KernelTemplate<576, 128>, sm90::fwd::TmaParams>("
-                "SparseAttnFwdParams, T2)"
             ),
         ),
         source=TENSOR_PIPE + "; FlashInfer and llama.cpp from " + PROFILES + "; deepseek-ai/FlashMLA csrc",
@@ -161,10 +153,7 @@ ATTENTION: tuple[KernelRule, ...] = (
         precision="@attention",
         library="tensorrt_llm",
         op="attention",
-        examples=(
-            "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",
-            "fmha_v2_flash_attention_fp16_64_32_S_qkv_128_causal_sm86_kernel_nl",
-        ),
+        examples=("fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",),
         source=PROFILES,
     ),
     KernelRule(
@@ -178,7 +167,6 @@ ATTENTION: tuple[KernelRule, ...] = (
         library="@decode",
         op="attention",
         examples=(
-            "void flashinfer::BatchDecodeWithPagedKVCacheKernel",
             "void vllm::paged_attention_v2_kernel<unsigned short, unsigned short, 128, 16, 128>(float*, float*)",
         ),
         source="flashinfer-ai/flashinfer include/flashinfer/attention/decode.cuh; vllm-project/vllm csrc/attention",
@@ -203,14 +191,6 @@ QUANTISED: tuple[KernelRule, ...] = (
         op="@quantised_op",
         examples=(
             "void mul_mat_vec<__half, __half, (int)1, (int)256>(const T1 *, const float *, const int *, float *)",
-            "void mul_mat_vec_q<(ggml_type)12, (int)7, (bool)0>(const void *, const void *, const int *, float *)",
-            "vllm::gptq::gemm_half_q_half_gptq_4bit_kernel<true,1>",
-            "kgemm_4bit_inference_naive",
-            "void cudaCoreGemm<__half, __half, 1, 2, 256>(__half const*, __half const*, __half*, int, int, int)",
-            (
-                "void tensorrt_llm::kernels::weight_only::kernel<tensorrt_llm::kernels::weight_only::FP16DetailsA, "
-                "tensorrt_llm::kernels::weight_only::Int4DetailsW, true, 1, 4, 128>(void*, void*)"
-            ),
             "void router_gemm_kernel_bf16_output<__nv_bfloat16, 128, 8, 1, 256, 7168>(__nv_bfloat16*)",
         ),
         source=PROFILES + "; NVIDIA/TensorRT-LLM weightOnlyBatchedGemv, cudaCoreGemm: products of a few rows by FMA",
@@ -252,15 +232,12 @@ QUANTISED: tuple[KernelRule, ...] = (
                 "void marlin::Marlin<c10::BFloat16, 1125899906909960l, 256, 1, 8, 8, 4, 8, false>(int4 const*, "
                 "int4 const*)"
             ),
-            "void deep_gemm::sm90_fp8_gemm_1d1d_impl<4096u, 2048u, 0u, 32u, 128u, 152u, 128u, 128u, 128u>",
-            "vllm::awq::gemm_forward_4bit_cuda_m16nXk32<128>",
             (
                 "void at::native::tinygemm_m16n8k16_chunk_kernel<at::native::ALayout_"
                 "RM<(at::native::KReductionType)0>, "
                 "at::native::BLayout_TC_int4<8, 128>, at::native::ALayout_RM<(at::native::KReductionType)0>, "
                 "8, 8>(void const*)"
             ),
-            "void deep_gemm::sm100_fp8_fp4_mega_moe_impl<7168u, 2048u, 256u, 8u>(void*)",
             "void sm90_fp8_gemm_1d2d_impl<0u, 2112u, 7168u, 1u, 128u, 128u>(float*, int*)",
             "void kgemm_4bit_inference<__half, 128>(int, int, int, __half*, unsigned char*, float*, __half*)",
             "void hadacore::hadamard_transform_kernel<1, 2, 8, false, (c10::ScalarType)5>(unsigned char*, int)",
@@ -284,7 +261,6 @@ QUANTISED: tuple[KernelRule, ...] = (
                 "transOut_schPd2x1x2x3_"
                 "biasFp32M_bN_rgTma_clmp_dynB_sm100f"
             ),
-            "bmm_Bfloat16_Bfloat16Bfloat16_Fp32_t128x8x128u2_s6_et128x8_m128x8x16",
         ),
         source=PROFILES,
     ),
@@ -309,7 +285,6 @@ QUANTISED: tuple[KernelRule, ...] = (
         ),
         verdict=Verdict.TENSOR,
         precision="@operands",
-        library="",
         op="@matrix",
         examples=("void hgemm_wmma_m16n16k16_naive_kernel<16, 16, 16>(__half*, __half*, __half*, int, int, int)",),
         source="xlite-dev/LeetCUDA kernels/hgemm",

@@ -93,12 +93,10 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         key="nccl",
         pattern=re.compile(r"^(?:nccl(?=[A-Z])|mscclKernel|msccl_kernel|rccl)"),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="nccl",
         op="comm",
         examples=(
             "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
             "ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16(ncclSymkDevWorkArgs4K)",
             "mscclKernel_Sum_half_LL(ncclDevComm*, mscclAlgo*, mscclWork)",
         ),
@@ -114,11 +112,9 @@ COLLECTIVES: tuple[KernelRule, ...] = (
             r"(?:dispatch|combine|barrier|notify|clean|pp_send|pp_recv|engram_fetch|device_sync)",
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@collective",
         op="comm",
         examples=(
-            "void deep_ep::intranode::dispatch<(int)2, (int)768, (int)8192>(int4 *, float *, float *, i",
             "void deep_ep::internode_ll::combine<true, 3, 10, 7168, 9>(void*, void*, int*)",
             (
                 "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals, "
@@ -126,7 +122,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
             ),
             "void vllm::tensorrt_llm::minimax_reduce_rms_kernel_lamport<__nv_bfloat16, 8>(MiniMaxReduceRMSParams)",
             "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long)",
-            "c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int, unsigned long)",
             "exchangeSplitAndOffset(long*, int, int)",
             "void nvshmemi_reduce_kernel<float, (rdxn_ops)3>(int, float*, float const*, unsigned long)",
             "void barrier_on_stream_kernel_threadgroup<(threadgroup_t)2>(int, int)",
@@ -146,14 +141,9 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         key="collective_parameter",
         pattern=_exchange(rf"(?!cut(?:lass|e))[^\n]{{0,400}}?(?<![A-Za-z]){_PEER_TYPES}"),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@collective",
         op="comm",
         examples=(
-            (
-                "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, 8u, true>((anonymous "
-                "namespace)::AllReduceParams, device::distributed::PushController)"
-            ),
             "void RMSNormLSA<float>(ncclWindow_t, unsigned long, float*, int, float, ncclDevComm)",
             "void executor_kernel<false>(ucc_ec_cuda_executor_t*, int)",
         ),
@@ -163,7 +153,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         key="collective_of_library",
         pattern=_exchange(rf"(?:\w{{1,80}}::){{0,4}}?(?:{_OF_LIBRARY})::{_IN}\w{{0,80}}?(?:{_TERMS}){_REST}"),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@collective",
         op="comm",
         examples=(
@@ -184,7 +173,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
             rf"(?:(?:{_TERMS}|(?:{_WAYS}|{OPERATION_WORDS}|{NEUTRAL_WORDS})(?![a-z]))_{{0,2}}){{1,14}}(?:[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@collective",
         op="comm",
         examples=(
@@ -199,7 +187,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         key="collective_word",
         pattern=_exchange(rf"(?!triton_|\w{{0,200}}_fusion(?:_\d{{1,6}})?$){_IN}\w{{0,120}}?(?:{_TERMS}){_REST}"),
         verdict=Verdict.UNKNOWN,
-        precision="",
         library="@collective",
         op="comm",
         examples=("acme_allreduce_kernel", "void allreduceAllPairs<float>(float*, float*, int)"),

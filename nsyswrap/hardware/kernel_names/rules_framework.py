@@ -24,15 +24,9 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|ThreeWayPartition(?:Init)?|RleSweep)Kernel(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="cub",
         op="@work",
         examples=(
-            (
-                "void at_cuda_detail::cub::detail::scan::DeviceScanInitKernel<at_cuda_"
-                "detail::cub::ScanTileState<long, (bool)1>>"
-                "(T1, int)"
-            ),
             (
                 "void thrust::THRUST_300001_SM_750_800_860_900_1000_1200_NS::cuda_cub::core::detail::_kernel_"
                 "agent<thrust::A>"
@@ -48,7 +42,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|kernel_wrapper<.{0,200}?RealComplex)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="cufft",
         op="fft",
         examples=(
@@ -68,14 +61,11 @@ LIBRARIES: tuple[KernelRule, ...] = (
             rf"(?:(?:{_OF_EXPERTS}|{NEUTRAL_WORDS}|general|dynamic|map|v\d)(?![a-z])_{{0,2}}){{1,12}}(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
-        library="",
         op="gemm_aux",
         examples=(
             "moe_weighted_reduction_f32_v4(float const*, float const*, float const*, float*)",
             "void moe_sum_reduce_kernel_warp_token_topk<__nv_bfloat16, 8>(__nv_bfloat16 const*, __nv_bfloat16*)",
             "void moe_fused_gate_kernel_dynamic<float>(void*, void*, float*, int*, long, long, long, long, long)",
-            "kimi_k2_moe_fused_gate_kernel(float*, float*, float*, int*, long, long, bool, double, bool)",
         ),
         source="sgl-project/sglang sgl-kernel/csrc/moe; NVIDIA/TransformerEngine permutation.cu; " + PROFILES,
     ),
@@ -89,7 +79,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|generate_vbe_metadata|get_cache_indices_kernel|grad_mean_(?:vbe_)?kernel|permute_pooled_embs)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="fbgemm",
         op="embedding",
         examples=(
@@ -106,18 +95,9 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|^_?chunk_(?:local|global)_cumsum|^ssm_(?:scan|conv)(?:_long_token)?_f32"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@state_space",
         op="scan",
-        examples=(
-            (
-                "void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<128, 16, 1, true, true, true, true, "
-                "c10::BFloat16, float> >(SSMParamsBase)"
-            ),
-            "_state_passing_fwd_kernel",
-            "chunk_local_cumsum_scalar_kernel",
-            "void ssm_conv_f32<(unsigned long)128, (unsigned long)4>(const float *, const float *)",
-        ),
+        examples=("_state_passing_fwd_kernel",),
         source="state-spaces/mamba csrc/selective_scan; fla-org/flash-linear-attention; ggml-org/llama.cpp ssm-conv.cu",
     ),
     KernelRule(
@@ -128,10 +108,9 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|DequantizeBlockwise|QuantizeBlockwise\w{0,20})(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="bitsandbytes",
         op="@work",
-        examples=("kOptimizerStatic8bit2StateBlockwise<__nv_bfloat16, 0, 256, 1>", "kPreconditionOptimizer32bit1State"),
+        examples=("kPreconditionOptimizer32bit1State",),
         source="bitsandbytes-foundation/bitsandbytes csrc/kernels.cu",
     ),
     KernelRule(
@@ -145,7 +124,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|add_id_kernel|roll_f32_cuda)(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="llama.cpp",
         op="@work",
         examples=(
@@ -163,10 +141,9 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|compute_writeback_idx)(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="triton",
         op="gemm_aux",
-        examples=("_topk_forward", "_finalize_matmul", "_downcast_to_mxfp"),
+        examples=("_finalize_matmul", "_downcast_to_mxfp"),
         source="triton-lang/triton python/triton_kernels",
     ),
     KernelRule(
@@ -177,11 +154,9 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|(?:adjust|stepinit)_ipiv_kernel|setup_pivinfo|kernel_[sdcz]set_pointer)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="magma",
         op="solver",
         examples=(
-            "void sgetf2_fused_batched_kernel<8>(int, float**, int, int, int**, int*, int)",
             "dlaswp_columnserial_kernel(int, double*, int, int, int, int*)",
             "setup_pivinfo_kernel(int*, int*, int, int)",
         ),
@@ -194,7 +169,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|^csr(?:mv|mm)_(?:alg\d|v\d|kernel)(?![a-z])|^sputnik::"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="cusparse",
         op="sparse",
         examples=(
@@ -229,7 +203,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|xxtrf|ipiv_|colperm_kernel|batch_trsm)|^\w{1,40}<.{0,60}?sytrd_params"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="cusolver",
         op="solver",
         examples=(
@@ -243,7 +216,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         key="media",
         pattern=re.compile(r"^(?:nvjpeg|dali|npp|nppi|nvtiff|nv12|vision::ops|torchaudio|kornia|cvcuda)::"),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@media",
         op="@work",
         examples=(
@@ -262,7 +234,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         key="tensorrt_other",
         pattern=re.compile(r"^(?:nvinfer1|cuEltwise|cuInt8|cuResize|cuSlice|cuGather|cuScale|cuPad)::" + NO_MATRIX),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="tensorrt",
         op="@work",
         examples=(
@@ -284,7 +255,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
             r"|pooling_(?:fw|bw)_(?:4d_|5d_)?kernel|op_generic_tensor_kernel|op_tensor_kernel|cudnn_generated_\w{0,60}?norm)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="cudnn",
         op="@work",
         examples=(
@@ -303,7 +273,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
         key="aten",
         pattern=re.compile(r"^(?:at|c10|torch|caffe2|at_cuda_detail)::" + NO_MATRIX),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="pytorch",
         op="@work",
         examples=(
@@ -328,7 +297,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
             r"|reduction_(?:prod|sum|nansum|mean|max|min|norm|var|std|any|all)_kernel$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="pytorch",
         op="elementwise",
         examples=("lgamma_kernel_vectorized4_kernel", "reduction_prod_kernel"),
@@ -359,7 +327,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
             r"|searchsorted_cuda_kernel|tril_indices_kernel|write_indices(?=[<(]|$)|_assert_async_cuda_kernel)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@torch_extension",
         op="@work",
         examples=(
@@ -386,12 +353,10 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
             r"|sgl_kernel)::" + NO_MATRIX + r"|^[A-Z][A-Za-z0-9]{1,40}_GPU_DT_"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@framework",
         op="@work",
         examples=(
             "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<Eigen::TensorAssignOp<int> >, int>",
-            "Mul_GPU_DT_FLOAT_DT_FLOAT_kernel",
             (
                 "_ZN5mxnet2op8mxnet_op20mxnet_generic_kernelINS0_14MultiSGDKernelIN7mshadow4half6half_"
                 "tELb0ELb0EEEJNS0_19MultiSGD"
@@ -409,7 +374,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
             r"|[rR]ecurrent|[lL]inear))"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@serving",
         op="@work",
         examples=(
@@ -423,7 +387,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
         key="cupy",
         pattern=re.compile(r"^cupy_" + NO_MATRIX),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="cupy",
         op="@work",
         examples=("cupy_add__float32_float32_float32",),
@@ -439,7 +402,6 @@ WORDS: tuple[KernelRule, ...] = (
             rf"_{{0,2}}(?:(?:{OPERATION_WORDS}|{NEUTRAL_WORDS})(?![a-z])_{{0,2}}){{1,12}}(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@named",
         op="@work",
         examples=(

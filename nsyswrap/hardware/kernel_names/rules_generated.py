@@ -16,12 +16,7 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@nvjet",
         library="cublas",
         op="gemm",
-        examples=(
-            "nvjet_sm90_hsh_64x8_64x16_4x1_v_bz_TNT",
-            "nvjet_sm90_qqtst_128x128_128x6_4x2_h_bz_coopA_algo2_Ablk128_Bvec128_TNN",
-            "nvjet_sm100_oosss_128x256_256x5_2x1_2cta_v_bz_Avec16UE4M3_Bvec16UE4M3_TNT",
-            "nvjet_sss_tf32_128x256_TNT",
-        ),
+        examples=("nvjet_sm90_hsh_64x8_64x16_4x1_v_bz_TNT",),
         source=TENSOR_PIPE + "; Blackwell names from " + PROFILES,
     ),
     KernelRule(
@@ -31,10 +26,7 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@cutlass",
         library="@cutlass_vendor",
         op="@matrix",
-        examples=(
-            "void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_nn_align1>(T1::Params)",
-            "cutlass_simt_sgemm_128x128_8x2_nn_align1",
-        ),
+        examples=("void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_nn_align1>(T1::Params)",),
         source=NO_TENSOR_PIPE + "; NVIDIA/cutlass media/docs/cpp/profiler.md",
     ),
     KernelRule(
@@ -44,19 +36,7 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@cutlass",
         library="@cutlass_vendor",
         op="@matrix",
-        examples=(
-            "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_32x6_nt_align4>(T1::Params)",
-            "void cutlass::Kernel2<cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_32x1_nt_align2>(T1::Params)",
-            (
-                "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_f16_s16816fprop_optimized_f16_256x64_32x4_nhwc_align8>"
-                "(T1::Params)"
-            ),
-            (
-                "cutlass3x_sm120_bstensorop_s16864gemm_block_scaled_ue4m3xe2m1_ue4m3xe2m1_f32_bf16_bf16_"
-                "128x128x256_1x1x1_0_"
-                "tnn_align32_o_vs16_bias_bf16_relu"
-            ),
-        ),
+        examples=("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_32x6_nt_align4>(T1::Params)",),
         source=TENSOR_PIPE + "; Blackwell names from " + PROFILES,
     ),
     KernelRule(
@@ -111,16 +91,9 @@ CUTLASS: tuple[KernelRule, ...] = (
             r"|[gG]elu|[eE]lementwise|[cC]opy|[tT]ranspose|[hH]istogram|[sS]ampl|[cC]umsum|[aA]dd)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@cutlass_vendor",
         op="@cute_dsl",
-        examples=(
-            (
-                "kernel_cutlass_kernel_flashinfernormkernelsfused_add_rmsnormFusedAddRMSNormKernel_object_at__"
-                "tensorptrbf16gmemalign128o409640961_tensorptrbf16gmemalign128o409640961_tensorptrbf16gmemalign_0"
-            ),
-            "kernel_cutlass_kernel_quacksoftmaxSoftmax_object_at__tensorptrbf16gmemalign16odiv8div81_0",
-        ),
+        examples=("kernel_cutlass_kernel_quacksoftmaxSoftmax_object_at__tensorptrbf16gmemalign16odiv8div81_0",),
         source=PROFILES + "; Dao-AILab/quack",
     ),
     KernelRule(
@@ -135,7 +108,6 @@ CUTLASS: tuple[KernelRule, ...] = (
                 "kernel_cutlass_kernel___main__HopperWgmmaGemmKernel_object_at__CopyAtom_ThrID10_TVLayoutSrc1819201_"
                 "TVLayoutDst1819201_Valuetypef16_tensor000o111012_CopyAtom_ThrID10_TVLayoutSrc1819201_TVL_0"
             ),
-            "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensor",
         ),
         source=PROFILES,
     ),
@@ -146,7 +118,6 @@ XMMA: tuple[KernelRule, ...] = (
         key="xmma_pooling",
         pattern=re.compile(r"^sm\d+_xmma_(?:pool|softmax|reformat|lrn|reduce|elementwise)"),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@xmma_vendor",
         op="pooling",
         examples=("sm50_xmma_pooling_coalescedC_NHWC_kMAX_2_False_execute_kernel_trt",),
@@ -165,7 +136,6 @@ XMMA: tuple[KernelRule, ...] = (
                 "1x3x3_1x1x1_1x1x1_"
                 "stage3_warpsize4x1x1_g32_betaTrue_execute_kernel__5x_cudnn"
             ),
-            "sm50_xmma_convolution_trt_depthwiseFP32NHWC4_fp32nhwcx4_fp32nhwcx4_fp32kcrs_execute_kernel_trt",
         ),
         source=NO_TENSOR_PIPE + "; TensorRT names from " + PROFILES,
     ),
@@ -183,15 +153,6 @@ XMMA: tuple[KernelRule, ...] = (
                 "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_"
                 "execute_kernel__5x_cublas"
             ),
-            (
-                "sm80_xmma_gemm_cf32cf32_f32f32_cf32_nn_n_tilesize32x32x8_stage3_warpsize2x2x1_ffma_aligna8_alignc8_"
-                "execute_kernel__5x_cublas"
-            ),
-            (
-                "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize128x32x8_stage3_"
-                "warpsize2x2x1_g1_ffma_"
-                "aligna4_alignc4_execute_kernel__5x_cudnn"
-            ),
         ),
         source=NO_TENSOR_PIPE,
     ),
@@ -206,20 +167,6 @@ XMMA: tuple[KernelRule, ...] = (
         library="@xmma_vendor",
         op="@matrix",
         examples=(
-            (
-                "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x128x32_warpgroupsize1x1x1_execute_segment_k_"
-                "off_kernel__5x_"
-                "cublas"
-            ),
-            (
-                "sm90_xmma_gemm_cf64cf64_f64f64_cf64_nn_n_tilesize64x32x32_stage4_warpsize4x2x1_tensor16x8x16_"
-                "execute_kernel__5x_cublas"
-            ),
-            (
-                "sm90_xmma_dgrad_implicit_gemm_indexed_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x64x32_"
-                "warpgroupsize1x1x1_g1_"
-                "strided_execute_kernel__5x_cudnn"
-            ),
             (
                 "sm80_xmma_fprop_implicit_gemm_interleaved_i8i8_i8i32_f32_nchw_vect_c_32kcrs_vect_c_32_nchw_vect_c_32_"
                 "tilesize64x96x64_stage3_warpsize2x2x1_g1_tensor16x8x32_t1r3s3"
@@ -238,7 +185,6 @@ XMMA: tuple[KernelRule, ...] = (
         library="cudnn",
         op="conv",
         examples=(
-            "Volta_hmma_implicit_gemm_fprop_fp32_nhwc_128x128x64x1_1x3x3x0x1",
             (
                 "void xmma_cudnn::gemm::kernel<xmma_cudnn::implicit_gemm::wgrad_indexed::Kernel_traits<"
                 "xmma_cudnn::Ampere_hmma_fp32_traits, xmma_cudnn::Cta_tile<xmma_cudnn::Ampere, 256, 128, 32, "

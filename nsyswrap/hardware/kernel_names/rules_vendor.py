@@ -19,13 +19,7 @@ BLAS: tuple[KernelRule, ...] = (
         precision="@instruction",
         library="@blas_vendor",
         op="@matrix",
-        examples=(
-            "volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1",
-            "volta_h884gemm_256x64_ldg8_tn",
-            "turing_h1688gemm_256x64_sliced1x2_ldg8_tn",
-            "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_nn",
-            "volta_int8_i8816cudnn_int8_256x64_ldg16_relu_singleBuffer_medium_nt_v1",
-        ),
+        examples=("volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1",),
         source="pytorch/pytorch issue 54324; NVIDIA/TensorRT issue 1179; " + PROFILES,
     ),
     KernelRule(
@@ -38,13 +32,7 @@ BLAS: tuple[KernelRule, ...] = (
         precision="@blas",
         library="@blas_vendor",
         op="@matrix",
-        examples=(
-            "ampere_sgemm_32x32_sliced1x4_nn",
-            "volta_fp16_scudnn_fp16_128x64_relu_interior_nn_v1",
-            "ampere_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1",
-            "volta_cgemm_32x64_tn",
-            "ampere_dgemm_64x64_lower_nt",
-        ),
+        examples=("ampere_sgemm_32x32_sliced1x4_nn",),
         source="apache/mxnet issue 9774; NVIDIA/apex issue 666; " + PROFILES,
     ),
     KernelRule(
@@ -72,7 +60,6 @@ BLAS: tuple[KernelRule, ...] = (
                 "float, false, true, "
                 "false, false, 9, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float const> > >"
             ),
-            "_gemv_int4_b32",
             "void tbmv_kernel<int, float2, 1, 512, false, true, true>(cublasTbmvParams<long, float2>)",
         ),
         source=NO_TENSOR_PIPE,
@@ -125,7 +112,6 @@ CUDNN: tuple[KernelRule, ...] = (
         library="@depthwise_vendor",
         op="conv_depthwise",
         examples=(
-            "conv2d_c1_k1_nhwc_specialized",
             (
                 "void cudnn::cnn::dgrad2d_grouped_direct_kernel<float, int, float, float, false, true, 2, 3>"
                 "(cudnn::cnn::DgradGroupedDirectParams, float const*, float const*, float*, float, float)"
@@ -134,7 +120,6 @@ CUDNN: tuple[KernelRule, ...] = (
                 "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel_generic<float, int>"
                 "(at::GenericPackedTensorAccessor<float const, 4ul, at::DefaultPtrTraits, int>)"
             ),
-            "_causal_conv1d_fwd_kernel",
         ),
         source=NO_TENSOR_PIPE + "; causal_conv1d from " + PROFILES,
     ),
@@ -170,7 +155,6 @@ CUDNN: tuple[KernelRule, ...] = (
             r"|(?:lstm|gru|rnn)_cell_(?:for|back)ward)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
         library="@rnn_vendor",
         op="rnn",
         examples=(
@@ -186,10 +170,7 @@ CUDNN: tuple[KernelRule, ...] = (
         precision="@rnn",
         library="cudnn",
         op="rnn",
-        examples=(
-            "void RNN_blockPersist_bp_RNN_HMMA<__half, __half, float, 256>(block_bp_args_rnn<__half, __half>)",
-            "void ampere_lstm_tile16<64, 2>(params_t)",
-        ),
+        examples=("void RNN_blockPersist_bp_RNN_HMMA<__half, __half, float, 256>(block_bp_args_rnn<__half, __half>)",),
         source=TENSOR_PIPE,
     ),
     KernelRule(

@@ -21,9 +21,11 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
-from nsyswrap.events.xray_record import Tensor
+from nsyswrap.events.alternatives import Alternative
+from nsyswrap.events.xray_record import Argument, RecordedOperator, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
+from nsyswrap.operators.candidates import sequence_candidates
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import BACKWARD, OperatorCall
 from nsyswrap.operators.peak import KernelRates, find_rates
@@ -45,7 +47,8 @@ from nsyswrap.sections.compute.operator_kernels import (
 from nsyswrap.sections.places import LISTED, Place, lines_of
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import WhatIf
+from nsyswrap.what_if.measured_change import with_measured
+from nsyswrap.what_if.saving import AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 PRODUCTS, SOFTMAX = frozenset({"bmm", "baddbmm"}), frozenset({"_softmax", "_safe_softmax"})
@@ -71,7 +74,7 @@ EFFICIENT = (
 )
 
 
-BATCHED = 3
+BATCHED, MATRIX = 3, 2
 Size = tuple[int, int, int]
 
 
@@ -119,12 +122,17 @@ def find_attention(calls: Sequence[OperatorCall]) -> tuple[Attention, ...]:
     forward = [each for each in calls if each.role != BACKWARD]
     at_softmax = (at for at, each in enumerate(forward) if plain(each.name) in SOFTMAX)
     found = (_around(forward, at) for at in at_softmax)
-    return tuple(dict.fromkeys(each for each in found if each is not None))
+    return tuple(dict.fromkeys(each[0] for each in found if each is not None))
 
 
 def by_parts(joined: JoinedKernels) -> Flags:
     """Return which kernels are parts of attention by parts, in all passes."""
-    scores = {(each.place.module, each.scores) for each in find_attention(joined.calls)}
+    return _parts_of(joined, find_attention(joined.calls))
+
+
+def _parts_of(joined: JoinedKernels, found: Sequence[Attention]) -> Flags:
+    """Return which kernels are parts of some attention, in all passes."""
+    scores = {(each.place.module, each.scores) for each in found}
 
     def is_part(call: OperatorCall) -> bool:
         sizes = _sizes(all_tensors(call)) if scores else ()
@@ -133,8 +141,39 @@ def by_parts(joined: JoinedKernels) -> Flags:
     return joined.exact & of_calls(joined, is_part)
 
 
-def _around(calls: Sequence[OperatorCall], at: int) -> Attention | None:
-    """Return the attention around a softmax over the last size, if there is one."""
+def _candidates(context: TraceContext, joined: JoinedKernels) -> tuple[AlternativeKernels, ...]:
+    """Return the fused operator for each kind of attention, which can be measured."""
+    forward = [each for each in joined.calls if each.role != BACKWARD]
+    around = (_around(forward, at) for at, each in enumerate(forward) if plain(each.name) in SOFTMAX)
+    sequences = []
+    for found, parts in (each for each in around if each is not None):
+        operators = {id(each.forward): each.forward for each in parts if each.forward is not None}
+        sequences.append(([*operators.values()], (), _parts_of(joined, [found])))
+    return sequence_candidates(context, joined, sequences, _at_once)
+
+
+def _at_once(operators: tuple[RecordedOperator, ...]) -> Alternative | None:
+    """Return fused attention in place of its parts; None where they are not the operators that autograd knows."""
+    names = [plain(each.name) for each in operators]
+    if names[0] not in PRODUCTS or names[-1] not in PRODUCTS or not SOFTMAX & set(names):
+        return None
+    scores = operators[0].outputs[0]
+    masks = (each for one in operators[1:-1] if plain(one.name) in MASKS for each in tensors_of(one.inputs))
+    return Alternative("fused", operators, is_causal=any(_is_triangle(each, scores) for each in masks))
+
+
+def _is_triangle(mask: Tensor, scores: Argument) -> bool:
+    """Return whether a mask is one for all samples and heads, between equally many queries and keys.
+
+    A mask of padding differs between samples.
+    """
+    if not isinstance(scores, Tensor) or len(mask.shape) < MATRIX or prod(scores.shape[:-2]) == 1:
+        return False
+    return mask.shape[-2:] == scores.shape[-2:] and mask.shape[-1] == mask.shape[-2] and prod(mask.shape[:-2]) == 1
+
+
+def _around(calls: Sequence[OperatorCall], at: int) -> tuple[Attention, Sequence[OperatorCall]] | None:
+    """Return the attention around a softmax over the last size with the calls of its forward pass, if there is one."""
     scores = _softmax_size(calls[at])
     before = next((each for each in range(at - 1, -1, -1) if _is_product(calls[each])), None)
     after = next((each for each in range(at + 1, len(calls)) if _is_product(calls[each])), None)
@@ -151,7 +190,8 @@ def _around(calls: Sequence[OperatorCall], at: int) -> Attention | None:
     queries, _ = factors(first)
     if scores not in _sizes(outputs(first)) or scores in _sizes(factors(first)) or scores != _size(factors(last)[0]):
         return None
-    return Attention(Place.of(first), scores, queries.shape[-1], queries.dtype, bool(names & MASKS))
+    whole = [each for each in calls[before : after + 1] if each in {first, last, calls[at]} or each in parts]
+    return Attention(Place.of(first), scores, queries.shape[-1], queries.dtype, bool(names & MASKS)), whole
 
 
 def _softmax_size(call: OperatorCall) -> Size | None:
@@ -192,11 +232,12 @@ def _fused(joined: JoinedKernels, mine: Flags, simulation: Simulation) -> WhatIf
     chosen = mine & np.isin(joined.rows, simulation.operations)
     rows, factor = joined.rows[chosen], factor[chosen]
     change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
-    return WhatIf(
+    what = WhatIf(
         change,
         f"fused attention runs at {units.share(share)} of the peak, computes one product again in the backward pass, "
         "and neither writes nor reads the scores",
     )
+    return with_measured(simulation, what, _candidates(simulation.context, joined))
 
 
 def _fused_share(joined: JoinedKernels, rates: KernelRates) -> float:

@@ -15,10 +15,9 @@ from nsyswrap.hardware.kernel_work import ElementWork, LaunchWork, element_work,
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
 from nsyswrap.sections.launch_groups import kernels_in
+from nsyswrap.sections.places import LISTED
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import coded
-
-LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)

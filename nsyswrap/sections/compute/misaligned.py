@@ -12,7 +12,7 @@ matters, the size of a row and the distance of rows; how many rows there are doe
 Source: NVIDIA, "Matrix Multiplication Background User's Guide", requirements of tensor cores.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from math import prod
 
@@ -21,8 +21,10 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
-from nsyswrap.events.xray_record import Tensor
+from nsyswrap.events.alternatives import Alternative
+from nsyswrap.events.xray_record import RecordedOperator, Tensor, tensors_of
 from nsyswrap.model import Finding
+from nsyswrap.operators.candidates import single_candidates
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.peak import ALIGNMENT, OLDER, KernelRates, find_rates
@@ -40,6 +42,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     named,
 )
 from nsyswrap.sections.places import LISTED, Place, lines_of
+from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -86,9 +89,11 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
 
 def odd_sizes(call: OperatorCall) -> dict[int, int]:
     """Return the sizes along the memory of a product's matrices that forbid full loads, each with a better one."""
-    if plain(call.name) not in PRODUCTS:
-        return {}
-    found = (_along_memory(each) for each in all_tensors(call) if len(each.shape) >= MATRIX and item_bytes(each))
+    return {} if plain(call.name) not in PRODUCTS else _odd(all_tensors(call))
+
+
+def _odd(tensors: Iterable[Tensor]) -> dict[int, int]:
+    found = (_along_memory(each) for each in tensors if len(each.shape) >= MATRIX and item_bytes(each))
     return {size: better_size(size, step) for sizes in found for size, step in sizes if size % step}
 
 
@@ -134,14 +139,28 @@ def _factors(
     return np.minimum(times, 1.0)
 
 
-def _aligned(joined: JoinedKernels, slow: Flags, factors: npt.NDArray[np.float64], simulation: Simulation) -> WhatIf:
+def _aligned(
+    joined: JoinedKernels,
+    slow: Flags,
+    factors: npt.NDArray[np.float64],
+    simulation: Simulation,
+) -> WhatIf:
     """Return the change "sizes are padded"."""
     mine = np.isin(joined.rows[slow], simulation.operations)
     assumed = (
         "products with padded sizes run at the pace of aligned ones of like size in this capture, "
         f"else at {units.share(USUAL_SHARE)} of the peak"
     )
-    return faster(joined.rows[slow][mine], factors[mine], assumed)
+    what = faster(joined.rows[slow][mine], factors[mine], assumed)
+    return with_measured(simulation, what, single_candidates(simulation.context, joined, slow, _padded))
+
+
+def _padded(operator: RecordedOperator, _calls: object) -> Alternative | None:
+    """Return a product with padded sizes; None for other operators."""
+    if plain(operator.name) not in PRODUCTS:
+        return None
+    odd = _odd(tensors_of((*operator.inputs, *operator.outputs)))
+    return Alternative("padded", (operator,), sizes=tuple(sorted(odd.items()))) if odd else None
 
 
 def _by_time(joined: JoinedKernels, slow: Flags, sizes: list[dict[int, int]]) -> list[int]:

@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
-from nsyswrap.events.xray_record import ITEM_BYTES, Tensor
+from nsyswrap.events.xray_record import ITEM_BYTES, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
-from nsyswrap.operators.join import JoinedKernels, find_launchers, has_operators
+from nsyswrap.operators.join import JoinedKernels, has_operators, join_kernels
 from nsyswrap.operators.observed_calls import OperatorCall
-from nsyswrap.operators.work import ADDS, plain, tensors_of
+from nsyswrap.operators.work import ADDS, plain
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.places import Place, time_by_place
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
@@ -27,10 +27,7 @@ def find_operators(context: TraceContext, kernels: GroupedKernels) -> JoinedKern
     """Return the kernels with their operators; None where the capture does not show them."""
     if not has_operators(context):
         return None
-    found, rows = find_launchers(context), kernels.rows
-    return JoinedKernels(
-        rows, np.asarray(kernels.inside), found.call[rows], found.exact[rows], found.part[rows], found.calls
-    )
+    return join_kernels(context, kernels.rows, np.asarray(kernels.inside))
 
 
 def of_calls(joined: JoinedKernels, wanted: Callable[[OperatorCall], bool]) -> Flags:

@@ -14,11 +14,12 @@ products. What one of them writes and others of them read is not read by these, 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.events.xray_record import Tensor
+from nsyswrap.events.xray_record import RecordedOperator, Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
@@ -73,6 +74,40 @@ def saved_shares(context: TraceContext, joined: JoinedKernels, fusable: Flags) -
         work = joined.calls[at].work
         share[at] = min(size / work.bytes, 1.0) if work is not None and work.bytes else 0.0
     return np.where(joined.exact, share[joined.call], 0.0), passed
+
+
+def chains_of(
+    context: TraceContext, joined: JoinedKernels, fusable: Flags, linked: Flags
+) -> Iterable[tuple[list[RecordedOperator], list[int | None]]]:
+    """Yield the operators of each chain of the forward pass, with the memory of what later operators take of it.
+
+    Args:
+        context: The trace, its events and its loop.
+        joined: The kernels with their operators.
+        fusable: Whether a compiler can fuse each kernel.
+        linked: Whether it passes a tensor on or takes one.
+    """
+    passes = set(np.unique(joined.call[linked]).tolist())
+    for mine in in_order(context, joined):
+        order = [(at, joined.calls[at]) for at in joined.call[mine].tolist()]
+        can = [able and not call.role for able, (_, call) in zip(fusable[mine].tolist(), order, strict=True)]
+        bounds = [-1, *(place for place, able in enumerate(can) if not able), len(order)]
+        for before, after in pairwise(bounds):
+            chain = order[before + 1 : after]
+            operators = {id(each.forward): each.forward for _, each in chain if each.forward is not None}
+            if len(operators) > 1 and any(at in passes for at, _ in chain):
+                later = [each for _, each in order[after:] if not each.role]
+                yield [*operators.values()], _used_later([each for _, each in chain], later)
+
+
+def _used_later(chain: Sequence[OperatorCall], later: Sequence[OperatorCall]) -> list[int | None]:
+    """Return the memory that a chain writes and later operators read, before it is written again."""
+    made = {tensor.storage for call in chain for tensor in written(call)}
+    found = set[int | None]()
+    for call in later:
+        found |= {tensor.storage for tensor in _read(call)} & made
+        made -= {tensor.storage for tensor in written(call)}
+    return list(found)
 
 
 def in_order(context: TraceContext, joined: JoinedKernels) -> Iterable[npt.NDArray[np.intp]]:

@@ -15,6 +15,7 @@ from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Verdict
 from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Gpu, Section
+from nsyswrap.operators.candidates import reasons
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.work_names import operation_name
@@ -116,7 +117,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
             *(each for findings in specific for each in findings),
             *_overall(simulation, kernels, found, rows, by_limit, together),
         ),
-        notes=(NOTE,),
+        notes=(NOTE, *reasons(context.settings.alternatives)),
     )
 
 

@@ -23,6 +23,7 @@ from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.sections.compute.limits import is_matrix
+from nsyswrap.sections.places import LISTED
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
@@ -37,7 +38,6 @@ LARGE_TILE = 256 * 128
 # A product is small below this part of the GPU. Source: as for small grids, in ``sections.occupancy``.
 SMALL_PART = 0.50
 _TILE = re.compile(r"(?:tilesize|_)(\d{1,3})x(\d{1,3})(?=x\d|_)")
-LISTED = 3
 
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:

@@ -18,28 +18,30 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
+from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.operations import streams_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding
+from nsyswrap.operators.candidates import sequence_candidates
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.attention_by_parts import by_parts
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, by_name
 from nsyswrap.sections.compute.operator_kernels import costliest_places, find_operators, named
-from nsyswrap.sections.compute.passed_tensors import saved_shares
-from nsyswrap.sections.places import lines_of
+from nsyswrap.sections.compute.passed_tensors import chains_of, saved_shares
+from nsyswrap.sections.places import LISTED, lines_of
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import WhatIf
+from nsyswrap.what_if.measured_change import with_measured
+from nsyswrap.what_if.saving import AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 # What torch.compile puts into one kernel with elementwise operators. Source: the scheduler of torch/_inductor.
 FUSABLE = frozenset({"elementwise", "reduction", "norm", "softmax", "random", "loss"})
-LISTED = 3
 Shares = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
@@ -104,7 +106,8 @@ def _of_operators(
     simulation: Simulation, kernels: GroupedKernels, joined: JoinedKernels, window: Window
 ) -> tuple[Finding, ...]:
     """Return the finding where the tensors are known: its time lost is that of the bytes that fusion saves."""
-    chains = find_passed(simulation.context, kernels, joined)
+    context = simulation.context
+    chains = find_passed(context, kernels, joined)
     time = joined.own_ns * chains.saved
     places = costliest_places(replace(joined, own_ns=np.rint(time).astype(np.int64)), chains.linked)
     if not places:
@@ -114,7 +117,9 @@ def _of_operators(
         headline=compute.UNFUSED.cases[0].headline,
         words={"place": named(places)},
         lost_ns=round(float(time.sum())),
-        change=partial(_fused, kernels, chains),
+        change=lambda run: with_measured(
+            run, _fused(kernels, chains, run), _candidates(context, kernels, joined, chains)
+        ),
         advice=compute.UNFUSED.advice,
         evidence=lambda: (
             f"{units.count(chains.links)} tensors in a step are written by one kernel and read by the next ones",
@@ -131,11 +136,25 @@ def find_passed(context: TraceContext, kernels: GroupedKernels, joined: JoinedKe
 
     The optimizer and attention by parts have findings of their own, and are left out.
     """
-    fusable = np.array([each.kind.op in FUSABLE and each.kind.may_be_fused for each in kernels.groups], np.bool_)
-    mine = fusable[kernels.code] & ~by_parts(joined)
-    mine &= context.phase_of_operations[kernels.rows] != context.phases.code(OPTIMIZER)
-    shares, passed = saved_shares(context, joined, mine)
+    shares, passed = saved_shares(context, joined, _fusable(context, kernels, joined))
     return Chains(shares > 0, shares, passed)
+
+
+def _fusable(context: TraceContext, kernels: GroupedKernels, joined: JoinedKernels) -> Flags:
+    """Return which kernels a compiler can fuse."""
+    fusable = np.array([each.kind.op in FUSABLE and each.kind.may_be_fused for each in kernels.groups], np.bool_)
+    mine: Flags = fusable[kernels.code] & ~by_parts(joined)
+    mine &= context.phase_of_operations[kernels.rows] != context.phases.code(OPTIMIZER)
+    return mine
+
+
+def _candidates(
+    context: TraceContext, kernels: GroupedKernels, joined: JoinedKernels, chains: Chains
+) -> tuple[AlternativeKernels, ...]:
+    """Return each kind of chain of the forward pass as one that is compiled, which can be measured."""
+    can = _fusable(context, kernels, joined) & joined.exact
+    found = ((operators, used, None) for operators, used in chains_of(context, joined, can, chains.linked))
+    return sequence_candidates(context, joined, found, lambda operators: Alternative("compiled", operators))
 
 
 def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:

@@ -14,11 +14,15 @@ from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Capability, Clas
 from nsyswrap.hardware.peak_rates import speed_up
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
+from nsyswrap.operators.candidates import in_tf32, single_candidates
+from nsyswrap.operators.join import join_kernels
 from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.work_names import TENSOR_USES
 from nsyswrap.sections.severity import make_finding
+from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import Saving, WhatIf, faster
+from nsyswrap.what_if.simulate import Simulation
 
 # There is a note from this share of kernel time in eligible kernels without tensor cores.
 ELIGIBLE_SHARE = 0.05
@@ -180,25 +184,35 @@ def _phases_with_half(kernels: ClassifiedKernels) -> set[int]:
     return set(np.unique(kernels.phase[mine]).tolist())
 
 
-def on_tensor_cores(kernels: ClassifiedKernels, rows: Indices) -> WhatIf:
+def on_tensor_cores(kernels: ClassifiedKernels, rows: Indices, simulation: Simulation) -> WhatIf:
     """Return the change "the kernels run on tensor cores".
+
+    Products of FP32 that TF32 would take can be measured.
 
     Args:
         kernels: The kernels of a window.
         rows: Row of each kernel in the context's operations.
+        simulation: The run as it was.
     """
     kinds = list(zip(kernels.classifications, kernels.capability, strict=True))
-    in_tf32, in_half = (
+    tf32, in_half = (
         np.array([_most_faster(found, capability, target) for found, capability in kinds], float)[kernels.code]
         for target in ("tf32", "half")
     )
-    most = np.where(np.isin(kernels.phase, list(_phases_with_half(kernels))), in_half, in_tf32)
+    half = np.isin(kernels.phase, list(_phases_with_half(kernels)))
+    most = np.where(half, in_half, tf32)
     improvable = most > 1
-    return faster(
+    what = faster(
         rows[improvable],
         1 / most[improvable],
         "those kernels are faster by the ratio of the GPU's peak rates",
     )
+    context = simulation.context
+    if context.xray is None:
+        return what
+    full = np.array([found.precision == "fp32" for found, _ in kinds], bool)[kernels.code]
+    joined = join_kernels(context, rows, kernels.duration)
+    return with_measured(simulation, what, single_candidates(context, joined, improvable & full & ~half, in_tf32))
 
 
 def _most_faster(found: Classification, capability: Capability | None, target: str) -> float:

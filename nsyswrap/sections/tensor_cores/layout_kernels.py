@@ -8,12 +8,15 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.model import Finding
+from nsyswrap.operators.candidates import channels_last, single_candidates
+from nsyswrap.operators.join import join_kernels
 from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.sections.places import place_lines
+from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
-from nsyswrap.what_if.saving import faster, predict
+from nsyswrap.what_if.measured_change import with_measured
+from nsyswrap.what_if.saving import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
 # The name rule and the library of the kernels that cuDNN runs around a convolution. Other kernels that move values,
@@ -21,7 +24,6 @@ from nsyswrap.what_if.simulate import Simulation
 RULE, LIBRARY = "layout", "cudnn"
 # Names of convolutions begin with this.
 CONVOLUTION = "conv"
-LISTED = 3
 # Kernels of PyTorch's group norm. On a GPU it copies images to channels-first layout. Source: group_norm.cpp; a U-Net
 # with group norms on an H200 took 16.4 ms a step, and 22.4 ms with channels last.
 GROUP_NORM = re.compile(r"Compute(?:Internal|BackwardFused)\w*CUDAKernel|ComputeFusedParamsCUDAKernel|GroupNorm")
@@ -56,12 +58,19 @@ def find_findings(
     share = units.share(lost / window.length_ns)
     converts_back = any(GROUP_NORM.search(each.name) for each in kernels.classifications)
     change = faster(rows[mine], 0.0, "those kernels are left out", or_nothing=converts_back)
+
+    def what(run: Simulation) -> WhatIf:
+        if run.context.xray is None:
+            return change
+        joined = join_kernels(run.context, rows, kernels.duration)
+        return with_measured(run, change, single_candidates(run.context, joined, converts[kernels.code], channels_last))
+
     return (
         make_finding(
             rule=tensor_cores.LAYOUT.key,
             headline=tensor_cores.LAYOUT.headline.format(share=share),
             lost_ns=lost,
-            saving=predict(simulation, lambda _: change),
+            saving=predict(simulation, what),
             advice=tensor_cores.LAYOUT.advice + (TIME_BOTH if converts_back else ""),
             evidence=(
                 *_costliest(kernels, summed),

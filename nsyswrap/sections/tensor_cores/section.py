@@ -41,10 +41,10 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
-    saving = partial(predict, simulation, lambda _: on_tensor_cores(kernels, rows))
+    saving = partial(predict, simulation, partial(on_tensor_cores, kernels, rows))
 
     def places() -> tuple[str, ...]:
-        faster = np.isin(rows, on_tensor_cores(kernels, rows).change.operations)
+        faster = np.isin(rows, on_tensor_cores(kernels, rows, simulation).change.operations)
         return place_lines(context, rows[faster], duration[faster])
 
     gpus = max(len(tables.distinct(taken(operations.device_id, rows))), 1)
