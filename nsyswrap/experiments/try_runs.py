@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from nsyswrap.base.errors import CannotTellError, UnfinishedError, UsageError
+from nsyswrap.capture.baseline import SIGNALED
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.experiments.request import Answer, Request, run_request
 
 Run = Callable[[Request, CaptureOptions], Answer]
 
-_KILLED, _ENDED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
+_KILLED, _ENDED = SIGNALED + signal.SIGKILL, SIGNALED + signal.SIGTERM
 HUNG, OUT_OF_MEMORY = "the program hung and was ended", "the program was killed, as for want of memory"
 NO_TIME = "The budget ended before all changes were tried: give --budget more."
 WRITES = "The program writes files and may not run again, so not all changes were tried: allow it with --allow-writes."
@@ -141,4 +142,8 @@ def ending_of(answer: Answer) -> str:
         return answer.exception or error
     if answer.exit_code == _KILLED:
         return OUT_OF_MEMORY
-    return HUNG if answer.exit_code == _ENDED else f"exit code {answer.exit_code}"
+    if answer.exit_code == _ENDED:
+        return HUNG
+    if answer.exit_code > SIGNALED:
+        return f"the program crashed: {signal.Signals(answer.exit_code - SIGNALED).name}"
+    return f"exit code {answer.exit_code}"

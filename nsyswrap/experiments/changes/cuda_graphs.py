@@ -11,8 +11,6 @@ def _values(program: TriedProgram) -> list[str]:
         raise NotApplicableError("the program uses no GPU")
     if len(program.models) != 1:
         raise NotApplicableError("the loop does not call exactly one model")
-    if program.torch.distributed.is_available() and program.torch.distributed.is_initialized():
-        raise NotApplicableError("the program has several processes")
     inputs = program.inputs_of(program.models[0])
     if inputs is None or not all(isinstance(each, program.torch.Tensor) and each.is_cuda for each in inputs):
         raise NotApplicableError("the inputs of the model are not only tensors on the GPU of constant shapes")

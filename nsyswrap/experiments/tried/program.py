@@ -95,6 +95,21 @@ class TriedProgram:
         """Return the number of cores that this process may use."""
         return len(os.sched_getaffinity(0))
 
+    @property
+    def ranks(self) -> int:
+        """Return the number of processes that train together."""
+        distributed = self.torch.distributed
+        return int(distributed.get_world_size()) if distributed.is_available() and distributed.is_initialized() else 1
+
+    def agreed(self, value: float) -> float:
+        """Return the largest value of all ranks; each must call this after the same step."""
+        if self.ranks == 1:
+            return value
+        device = "cuda" if self.torch.distributed.get_backend() == "nccl" else "cpu"
+        shared = self.torch.tensor(value, dtype=self.torch.float64, device=device)
+        self.torch.distributed.all_reduce(shared, op=self.torch.distributed.ReduceOp.MAX)
+        return float(shared)
+
     def modules(self) -> list[Any]:
         """Return all modules of the models."""
         return [each for model in self.models for each in model.modules()]

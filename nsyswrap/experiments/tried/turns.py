@@ -168,10 +168,13 @@ class Turns:
             yield
         loading, began = program.loading_ns, time.perf_counter_ns()
         lengths = yield from self._measured(FEWEST_STEPS, 0)
-        share = (program.loading_ns - loading) / (time.perf_counter_ns() - began)
-        self._usual_ns = statistics.median(lengths)
+        # All ranks go on in the same way, or they would wait for one another.
+        share = program.agreed((program.loading_ns - loading) / (time.perf_counter_ns() - began))
+        self._usual_ns = program.agreed(statistics.median(lengths))
         self._is_limited_by_loader = share >= LOADER_SHARE
-        others = [spec_of(each.key, value) for each, value in self._applicable(self._request["processes"])]
+        # Ranks judge by their own times, so they would switch at different steps: each change gets a process.
+        wanted = [*self._request["processes"], *(self._request["turns"] if program.ranks > 1 else ())]
+        others = [spec_of(each.key, value) for each, value in self._applicable(wanted)]
         workers = max((each.num_workers for each in program.loaders), default=0)
         names = [type(each).__name__ for each in program.models]
         self._note(
@@ -219,7 +222,7 @@ class Turns:
 
     def _candidates(self) -> list[tuple[Experiment, str]]:
         """Return what to try in turns, in the order of the request."""
-        found = self._applicable(self._request["turns"])
+        found = self._applicable(self._request["turns"]) if self._program.ranks == 1 else []
         return [each for each in found if spec_of(each[0].key, each[1]) not in self._request["without"]]
 
     def _applicable(self, texts: list[str]) -> list[tuple[Experiment, str]]:
