@@ -4,43 +4,24 @@
     python bench/bench_large.py [--millions 10 25 50] [--memory 4GB] [--folder DIR]
 
 Each export holds the events of the committed BERT capture, repeated until it has so many GPU operations: 50 million
-have 98 million CUDA calls, 164 million OS calls and 17 GB. It is removed when it was timed. The program prints seconds,
-CPU seconds, peak memory, what was read in detail, and the exponents of growth: 1 is linear.
+have 98 million CUDA calls, 164 million OS calls and 17 GB. SQLite needs some minutes to write it. It is removed when it
+was timed. The program prints seconds, CPU seconds, peak memory, what was read in detail, and the exponents of growth: 1
+is linear.
 """
 
 import argparse
 import compileall
 import json
-import lzma
 import os
 import shutil
-import sqlite3
 import sys
 import tempfile
 from pathlib import Path
 
-from bench_analysis import EVENTS, ROOT, SOURCE, Used, exponents, measured
-from export_pages import repeat
+from bench_analysis import ROOT, Used, exponents, large_export, measured
 
 # GPU operations of the source, and bytes of an export for each of them, with some room.
 OPERATIONS, BYTES = 24_889, 500
-
-
-def large_export(folder: Path, millions: float) -> Path:
-    """Make an export with so many million operations, and return it."""
-    copies = max(round(millions * 1e6 / OPERATIONS), 1)
-    export = folder / f"bert-{millions:g}-million.sqlite"
-    with lzma.open(SOURCE) as packed, export.open("wb") as target:
-        shutil.copyfileobj(packed, target)
-    with sqlite3.connect(export) as db:
-        span = db.execute("select max(end) from CUPTI_ACTIVITY_KIND_KERNEL").fetchone()[0] + 10**9
-        ids = db.execute("select max(correlationId) from CUPTI_ACTIVITY_KIND_RUNTIME").fetchone()[0] + 1
-        added = span * (copies - 1)
-        # Later ranges would count as open, and diagnostics count the events of one repetition.
-        db.execute("update ANALYSIS_DETAILS set duration = duration + ?, stopTime = stopTime + ?", [added, added])
-        db.execute("delete from DIAGNOSTIC_EVENT")
-    repeat(export, EVENTS, {"start": span, "end": span, "correlationId": ids}, copies)
-    return export
 
 
 def has_room(folder: Path, millions: float) -> bool:
@@ -55,7 +36,7 @@ def has_room(folder: Path, millions: float) -> bool:
 
 def timed(folder: Path, millions: float, memory: str) -> Used:
     """Time the analysis of an export, and print what it read."""
-    export, report = large_export(folder, millions), folder / "report.json"
+    export, report = large_export(folder, max(round(millions * 1e6 / OPERATIONS), 1)), folder / "report.json"
     print(f"{millions:g} million operations, {export.stat().st_size / 1e9:.1f} GB", flush=True)
     command = [sys.executable, "-m", "nsyswrap", "analyze", str(export), "--memory", memory]
     used = measured("  analyze", [*command, "--format", "json", "-o", str(report), "--force"])

@@ -73,7 +73,7 @@ SLOW = frozenset({
 KEPT = not os.environ.get("NSYSWRAP_NEW_EXAMPLES")
 settings.register_profile("nsyswrap", deadline=None, derandomize=KEPT, max_examples=50 if KEPT else 200)
 # `make quick` and `make test` try fewer examples of each law; `make check` tries all of them.
-settings.register_profile("fewer", deadline=None, derandomize=KEPT, max_examples=20 if KEPT else 200)
+settings.register_profile("fewer", deadline=None, derandomize=KEPT, max_examples=10 if KEPT else 200)
 settings.load_profile("nsyswrap")
 if KEPT:
     # Hypothesis draws some texts and numbers from the source of all modules that are imported by then, so the examples

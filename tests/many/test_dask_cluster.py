@@ -64,7 +64,7 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
         list(answers("tcp://127.0.0.1:9", worker_tasks.answer, ["a"], 1))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_cluster_without_workers_is_named_soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The limit for an answer is an hour; that for workers is ten seconds, here half a second.
 
