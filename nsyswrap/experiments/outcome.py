@@ -1,7 +1,7 @@
 """What came of trying changes: one outcome for each change, and the changes that together make the program faster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nsyswrap.base.interval import Interval
@@ -9,7 +9,7 @@ from nsyswrap.base.json_codec import Codec, DamagedError, Tree, list_of, record_
 from nsyswrap.experiments.changes import experiments
 from nsyswrap.experiments.loader_search import LoaderPoint
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, NOTHING, RANDOM, ROUNDING, Experiment, parts_of
-from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, SAME, SET, SLOWER
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, JOINED, SAME, SET, SLOWER
 
 SCHEMA = "nsyswrap.try/1"
 NOT_APPLICABLE, FAILED = "does not apply", "failed"
@@ -51,15 +51,20 @@ class TriedChange:
     alters: str = ""
 
     @property
+    def specs(self) -> tuple[str, ...]:
+        """Return the changes of a pair, or the one; none for all together."""
+        return () if self.spec == SET else tuple(self.spec.split(JOINED))
+
+    @property
     def experiment(self) -> Experiment | None:
-        """Return the experiment; None for all changes together."""
-        return experiments().get(parts_of(self.spec)[0])
+        """Return the experiment; None for several together."""
+        return experiments().get(parts_of(self.spec)[0]) if len(self.specs) == 1 else None
 
     @property
     def name(self) -> str:
         """Return its name in sentences."""
-        found = self.experiment
-        return "all of them" if found is None else found.name.format(value=parts_of(self.spec)[1])
+        known = [(experiments().get(key), value) for key, value in map(parts_of, self.specs)]
+        return " and ".join(each.name.format(value=value) for each, value in known if each) or "all of them"
 
     @property
     def interval(self) -> Interval[float] | None:
@@ -75,8 +80,11 @@ class TriedChange:
     @property
     def lines(self) -> Mapping[str, str]:
         """Return the lines to write, by the library of the training loop."""
-        found, value = self.experiment, parts_of(self.spec)[1]
-        return {} if found is None else {name: text.format(value=value) for name, text in found.lines.items()}
+        found: dict[str, list[str]] = {}
+        for key, value in map(parts_of, self.specs):
+            for library, text in experiments()[key].lines.items():
+                found.setdefault(library, []).append(text.format(value=value))
+        return {library: "\n".join(texts) for library, texts in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +130,8 @@ def trial_from(tree: object) -> Trial:
         DamagedError: It holds something else, or a change that this version does not have.
     """
     found: Trial = TRIAL.read(tree, "")
-    unknown = [each.spec for each in found.outcomes if each.spec != SET and each.experiment is None]
+    known = experiments()
+    unknown = [spec for each in found.outcomes for spec in each.specs if parts_of(spec)[0] not in known]
     if unknown:
         raise DamagedError(f"there is no change {unknown[0]}")
     return found
@@ -132,11 +141,11 @@ def kept_of(outcomes: Sequence[TriedChange]) -> tuple[TriedChange, ...]:
     """Return the changes to make: of two that set the same, the later one."""
     found = dict[str, TriedChange]()
     for each in outcomes:
-        change = each.experiment
-        if each.kept and change is not None:
-            for replaced in (change.key, *change.replaces):
+        for key in (parts_of(spec)[0] for spec in each.specs if each.kept):
+            for replaced in (key, *experiments()[key].replaces):
                 found.pop(replaced, None)
-            found[change.key] = each
+        if each.kept and each.specs:
+            found[parts_of(each.spec)[0]] = each
     return tuple(found.values())
 
 
@@ -146,8 +155,8 @@ def outcomes_of(events: Sequence[Mapping[str, Any]]) -> list[TriedChange]:
     for each in events:
         if each["event"] == "result":
             fields = {name: value for name, value in each.items() if name != "event"}
-            change = experiments().get(parts_of(str(each["spec"]))[0])
-            found.append(TriedChange(**fields, alters=change.alters if change else ""))
+            made = TriedChange(**fields)
+            found.append(replace(made, alters=alters_of(made.specs)))
     return found
 
 

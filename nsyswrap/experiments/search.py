@@ -76,7 +76,7 @@ class _Search:
     @property
     def _base(self) -> Variant:
         """Return the changes to make so far."""
-        return tuple(each.spec for each in kept_of(self._found))
+        return tuple(spec for each in kept_of(self._found) for spec in each.specs)
 
     def trial(self, command: tuple[str, ...]) -> Trial:
         """Try everything, as far as the budget goes."""
@@ -200,7 +200,7 @@ class _Search:
         wrong = wrong or set(self._base)
         words = "alters the losses by more than it implies"
         self._found = [
-            replace(each, kept=False, words=words) if each.spec in wrong else each
+            replace(each, kept=False, words=words) if wrong & set(each.specs) else each
             for each in self._found
             if each.spec != SET
         ]

@@ -57,7 +57,7 @@ def tried_section(report: Report, trial: Trial, verdict: str) -> Section:
     checked = [(each, saving) for each, saving in predicted if saving is not None]
     held = [each for each, saving in checked if _holds(each, saving)]
     rows = [{**_row(each), **_ends("predicted", saving)} for each, saving in predicted]
-    rows += [_row(each) for each in trial.outcomes if not each.pairs and each.experiment is not None]
+    rows += [_row(each) for each in trial.outcomes if not each.pairs]
     best = trial.together
     facts = (
         Fact("speed_ratio", 1 / best.ratio if best is not None and best.ratio else None, "count"),

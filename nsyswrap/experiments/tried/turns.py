@@ -10,6 +10,7 @@ The first steps after each switch are left out. A ratio is the time with the cha
 pair; its logarithm has an interval from Student's t over pairs. The steps go on as the program's own: each is run once.
 """
 
+import functools
 import itertools
 import math
 import os
@@ -37,9 +38,12 @@ LEAST_SHARE = 0.01
 LOADER_SHARE = 0.1
 # All changes that were kept, together.
 SET = "all"
+# Between the changes of a pair; so many pairs are tried at most. Source: ours.
+JOINED, MOST_PAIRS = "+", 6
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "no difference", "cannot tell"
 
 Steps = Iterator[None]
+Pair = tuple[tuple[Experiment, str], ...]
 Blocks = Any  # a generator that yields at each step and returns the times of steps
 
 
@@ -89,6 +93,7 @@ class Turns:
         self._began, self._usual_ns, self._block = time.perf_counter(), 0.0, FEWEST_STEPS
         self.program: TriedProgram | None = None
         self._kept: list[_Turn] = []
+        self._same: set[str] = set()
         self._is_limited_by_loader = False
 
     def described(self, text: str, color: int) -> str:  # noqa: ARG002 - the signature of a sink
@@ -142,17 +147,42 @@ class Turns:
             yield from self._time_alone()
         if self._request["is_for_loader"] and self._is_limited_by_loader:
             return
+        yield from self.try_all(self._clock, self._usual_ns)
+
+    def try_all(self, clock: TurnClock, usual_ns: float) -> Steps:
+        """Try each change, then pairs of those that bring nothing alone, then all that were kept.
+
+        Args:
+            clock: Takes the time of steps.
+            usual_ns: The usual length of a step.
+        """
+        self._clock, self._usual_ns = clock, usual_ns
         candidates = self._candidates()
         self._note("candidates", specs=[spec_of(each.key, value) for each, value in candidates])
         for place, (experiment, value) in enumerate(candidates):
-            # The last part of the time is for all changes together.
+            # The last part of the time is for pairs, and for all changes together.
             yield from self._try(experiment, value, self._left_s / (len(candidates) - place + 1))
+        for pair in self._hidden_pairs(candidates):
+            text = JOINED.join(spec_of(each.key, value) for each, value in pair)
+            yield from self._try(_combined(text, functools.partial(self._set_both, pair)), "", self._left_s / 2)
         if len(self._kept) > 1:
-            together = Experiment(
-                key=SET, place=0, name="all of them", rules=(), sets="", undone="", alters="",
-                values=lambda _program: (), switch=self._set_all,
-            )  # fmt: skip
-            yield from self._try(together, "", self._left_s)
+            yield from self._try(_combined(SET, self._set_all), "", self._left_s)
+
+    def _hidden_pairs(self, candidates: list[tuple[Experiment, str]]) -> Iterator[Pair]:
+        """Yield pairs of changes that bring nothing alone, as long as there is time.
+
+        A CPU and a GPU that take equally long hide each other: only both changes together save time.
+        """
+        rest = [each for each in candidates if spec_of(each[0].key, each[1]) in self._same]
+        pairs = [pair for pair in itertools.combinations(rest, 2) if pair[0][0].key != pair[1][0].key]
+        for pair in pairs[:MOST_PAIRS]:
+            known = {part for each in self._kept for part in each.spec.split(JOINED)}
+            if self._left_s > 0 and not known & {spec_of(each.key, value) for each, value in pair}:
+                yield pair
+
+    def _set_both(self, pair: Pair, program: TriedProgram, _value: str) -> Undo:
+        undo = [experiment.switch(program, value) for experiment, value in pair if experiment.switch is not None]
+        return lambda: [each() for each in reversed(undo)]
 
     def _set_all(self, _program: TriedProgram, _value: str) -> Undo:
         """Make all changes that were kept, in their order."""
@@ -287,6 +317,8 @@ class Turns:
         is_kept = verdict is FASTER and mean <= math.log1p(-LEAST_SHARE)
         turns.set_to(is_on=is_kept)
         self._kept += [turns] if is_kept else []
+        if verdict is SAME:
+            self._same.add(spec)
         before, after = (statistics.fmean(each) for each in zip(*pairs, strict=True))
         self._usual_ns = after if is_kept else before
         extra = sum(warm) - len(warm) * after
@@ -326,6 +358,7 @@ class _Turn:
     def __init__(self, turns: Turns, experiment: Experiment, value: str, undo: Undo) -> None:
         self._turns, self._experiment, self._value = turns, experiment, value
         self._undo: Undo | None = undo
+        self.spec = spec_of(experiment.key, value)
 
     def set_to(self, *, is_on: bool) -> bool:
         """Make or undo the change; return whether that was necessary."""
@@ -337,6 +370,13 @@ class _Turn:
         else:
             self._undo = self._turns._switched(self._experiment, self._value)  # noqa: SLF001
         return True
+
+
+def _combined(key: str, switch: Callable[[TriedProgram, str], Undo]) -> Experiment:
+    """Return an experiment that makes several changes at once."""
+    return Experiment(
+        key=key, place=0, name=key, rules=(), sets="", undone="", alters="", values=lambda _program: (), switch=switch
+    )
 
 
 def interval(logs: list[float], limit: float) -> tuple[float, float]:
@@ -365,6 +405,8 @@ def verdict_of(mean: float, reach: float) -> str:
         mean: Logarithm of the ratio of step times.
         reach: Half of its interval.
     """
+    if abs(mean) + reach < LEAST_SHARE:
+        return SAME
     if reach <= abs(mean) / 2:
         return FASTER if mean < 0 else SLOWER
-    return SAME if max(abs(mean - reach), abs(mean + reach)) < LEAST_SHARE else CANNOT_TELL
+    return CANNOT_TELL
