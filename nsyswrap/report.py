@@ -163,8 +163,9 @@ def report_of(
     now, about = typical(step, chosen), program.whole_window(chosen)
     own = None if now is None else replace(now, window_ns=max(round(now.window_ns / program.parts), 1))
     plan = find_plan(alone.get("simulation"), findings, own)
+    findings = in_order(judged, findings, plan)
     sentence, rule = find_verdict(judged, findings, about, step, context.program_kind, plan)
-    return replace(made, verdict=sentence, verdict_rule=rule, plan=plan)
+    return replace(made, findings=findings, verdict=sentence, verdict_rule=rule, plan=plan)
 
 
 def _about(

@@ -1,6 +1,7 @@
 """The verdict: the first finding in a sentence, with the time of a step now and with the fix."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
@@ -18,6 +19,9 @@ from nsyswrap.sections.capture_check import (
 from nsyswrap.what_if.fixed_step import CurrentStep, typical
 from nsyswrap.what_if.saving import LEAST_SAVING_SHARE
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Rules of findings whose cause the capture does not show.
 CANNOT_TELL = (idle.UNKNOWN.key, idle.NOT_TRACED.key)
 # Rules of findings on copies.
@@ -31,17 +35,22 @@ LIMIT_SHARE = 0.10
 ONE_STEP = "Only one step was recorded, so there is no step time. Record at least ten: `--steps 20`."
 
 
-def in_order(sections: Sequence[Section], findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def in_order(sections: Sequence[Section], findings: Iterable[Finding], plan: Plan = NO_PLAN) -> tuple[Finding, ...]:
     """Return all findings in the order of the report, the one that the verdict states first.
 
-    That is the finding with the largest predicted saving. Where copies take more than half of the time with no kernel
-    running, it is the one on copies, whatever else is predicted to save.
+    Those of the plan come first, in its order, then those with the largest predicted saving. Where copies take more
+    than half of the time with no kernel running, the one on copies is the first of those outside of the plan.
     """
-    ordered = sorted(findings, key=lambda finding: finding.order)
+    planned = {change.rule: number for number, change in enumerate(plan.changes)}
     ledger = next((section.tables["devices"] for section in sections if section.key == "ledger"), None)
-    if ledger is None or 2 * int(ledger["copy_exposed_ns"].sum()) <= int(ledger["window_ns"].sum()):
-        return tuple(ordered)
-    return tuple(sorted(ordered, key=lambda finding: finding.rule not in ON_COPIES))
+    copies = ON_COPIES if ledger is not None and _is_mostly_copies(ledger) else ()
+    return tuple(
+        sorted(findings, key=lambda each: (planned.get(each.rule, len(planned)), each.rule not in copies, each.order))
+    )
+
+
+def _is_mostly_copies(ledger: "pd.DataFrame") -> bool:
+    return 2 * int(ledger["copy_exposed_ns"].sum()) > int(ledger["window_ns"].sum())
 
 
 def find_verdict(  # noqa: PLR0913, PLR0917 - one argument a source

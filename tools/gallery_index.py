@@ -127,7 +127,7 @@ def page(found: Sequence[Result], folder: Path = GALLERY) -> str:
 <body><header><h1>Gallery</h1>
 <p>Reports of cases of the literature on an NVIDIA GPU. Each name leads to the page of the case.
 <a href="../docs/results.md">Our figures and the published ones</a> ·
-<a href="../docs/results.md#alexnet-on-one-gpu-and-on-several">AlexNet on one GPU and on two</a> ·
+<a href="../docs/results.md#alexnet-on-one-gpu-and-on-several">AlexNet on one, two and four GPUs</a> ·
 <a href="../docs/tutorial.md">A tutorial</a> · <a href="samples/README.md">Samples</a></p>
 {_form(found)}
 <ul class="key">{key}</ul></header>

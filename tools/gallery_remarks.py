@@ -9,7 +9,7 @@ All cases ran on one machine, one program after another and nothing else beside 
 so what the CPU does takes up to twice as long in one case as in the next; what the GPU does takes the same time. Where
 the CPU sets the pace, compare cases by their kernels and by what limits them, not by their steps.
 
-TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`) were not installed, and AlexNet ran on two GPUs, not on four.
+TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`) were not installed.
 """
 
 # Title of a claim in gallery_cases -> a paragraph under its tables.

@@ -48,11 +48,14 @@ GPU time is the sum of all kernels, copies and memsets of all GPUs in the measur
 wait for another GPU count as well, as with nvprof. The published shares, and those of the same batch here with
 `nn.DataParallel`; "first" means that one of the kernels counted takes more time than any other activity:
 """
-REMARK = """On one GPU the updates of the weights take about the published share, and less as the batch grows. With
-`nn.DataParallel` the broadcast of the weights is the first activity at small batches, and its share falls to half or
-less from a batch of 16 to 128, as published. The reduction of the gradients takes nearly as long as the broadcast here,
-and a fifth of it there. With DistributedDataParallel the share of NCCL includes the wait for the later rank, which is
-longer than the transfer with each batch.
+REMARK = """The cells of four GPUs were recorded on another machine of the same kind, after thirty steps that were
+only timed, and several runs started at a time; the others one by one, from the first step. All steps are
+under nsys. On one GPU the updates of the weights take about the published share, and less as the batch
+grows. With `nn.DataParallel` on four GPUs, broadcast and reduction take half of the GPU time with a
+batch of 16. With 128 it is about half of that, as published. The reduction takes as long as the
+broadcast here, and a fifth of it there. Each further GPU makes a step longer, because one process
+launches for all of them: the GPUs are idle most of the time. With DistributedDataParallel on four GPUs,
+small batches wait for the rank that launches last, and only a batch of 128 gains: {gain}
 """
 IDENTITY = """What a step on several GPUs takes longer than on one with the same batch, in ms, mean over GPUs. The parts
 add up to the difference; what is left is the last column:
@@ -93,9 +96,9 @@ class Cell:
 
     @property
     def step_ns(self) -> float:
-        """Return the mean time of a step, in ns."""
-        window = self.report["window"]
-        return float(window["end_ns"] - window["start_ns"]) / self.steps
+        """Return the mean time of a step, mean over GPUs, in ns: each has its own part of the window."""
+        devices = self.report["sections"]["ledger"]["tables"]["devices"]
+        return float(sum(row["window_ns"] for row in devices)) / (len(devices) * self.steps)
 
     def parts(self) -> dict[str, float]:
         """Return the parts of a mean step, mean over GPUs, in ns."""
@@ -159,7 +162,16 @@ def _published(found: Sequence[Cell]) -> Iterator[str]:
             first = ", first" if re.search(pattern, cell.activities()[0][0]) else ""
             here = f"{_percent(cell.share(pattern))}{first}"
             yield _line((str(batch), activity, said, str(gpus), here, str(cell.gpus)))
-    yield from ("", REMARK)
+    yield from ("", REMARK.format(gain=_gain(found)))
+
+
+def _gain(found: Sequence[Cell]) -> str:
+    """Return how many times the work the most GPUs do with DistributedDataParallel, by batch."""
+    alone = {cell.batch: cell.step_ns for cell in found if cell.gpus == 1}
+    most = max(cell.gpus for cell in found)
+    ranks = [cell for cell in found if cell.gpus == most and cell.mode == "ddp" and cell.batch in alone]
+    each = [f"{alone[cell.batch] / cell.step_ns:.2f} with {cell.batch}" for cell in ranks]
+    return f"{most} GPUs do {', '.join(each)} times the work of one." if each else "not measured."
 
 
 def _identity(found: Sequence[Cell]) -> Iterator[str]:

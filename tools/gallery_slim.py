@@ -67,7 +67,7 @@ def judged(report: Report) -> Report:
     if report.section(program.KEY) is None:
         # The plan of an older report is about the steps as recorded, so all of its page is.
         report = replace(report, step=replace(report.step, alone=None, alone_source=None))
-    findings = in_order(report.sections, report.findings)
+    findings = in_order(report.sections, report.findings, report.plan)
     verdict, rule = find_verdict(
         report.sections, findings, report.window, report.step, report.program_kind, report.plan
     )

@@ -7,6 +7,7 @@ this run alone, without a configuration.
 """
 
 import os
+import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -91,6 +92,37 @@ def commits_in(revisions: str, folder: Path) -> tuple[str, ...]:
         words = f"git cannot list the commits of {revisions}: {lines[0]}"
         raise UsageError(words.replace(_ALONE, ""), hint=hint)
     return tuple(answer.stdout.split())
+
+
+def export_commit(commit: str, folder: Path, target: Path) -> Path:
+    """Write the files of a commit into a folder, and return the place in it that stands for the given folder.
+
+    Args:
+        commit: A commit, branch or tag.
+        folder: A folder of the repository.
+        target: A new folder.
+
+    Raises:
+        UsageError: Git does not know the commit, or there is no git.
+    """
+    hint = "give a file, a folder, or a commit that 'git log' takes, in a folder of the repository"
+    packed = target.with_name(f"{target.name}.tar")
+    try:
+        known = _git(folder, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"])
+        place = _git(folder, ["rev-parse", "--show-toplevel", "--show-prefix"]).stdout.splitlines()
+        if known.code or not place:
+            raise UsageError(f"there is no file, folder or commit {commit!r}", hint=hint)
+        top, prefix = Path(place[0]), "".join(place[1:2])
+        answer = _git(top, ["archive", "--format=tar", "-o", str(packed), known.stdout.split()[-1]])
+    except (OSError, TimeoutError) as error:
+        raise UsageError(f"git cannot read {commit}: {error}", hint=hint) from error
+    if answer.code:
+        raise UsageError(f"git cannot read {commit}: {answer.stderr.strip()}", hint=hint)
+    target.mkdir()
+    with tarfile.open(packed) as archive:
+        archive.extractall(target, filter="data")
+    packed.unlink()
+    return target / prefix
 
 
 def _head(folder: Path) -> str | None:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.excerpt import Excerpt, StepsRead
-from nsyswrap.base.intervals import Indices, Window
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import compiled, time_limit
 from nsyswrap.base.step_text import STEP_TEXT
@@ -273,10 +273,13 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     inner = np.concatenate([np.empty(0, bool), *map(_inside_another, _by_process(frame))])
     frame, overlapping = _in_turns(frame[~inner].reset_index(drop=True))
     before = steps_before(trace[tables.RANGES])
-    flags = [
-        warm_up(array(group, "end") - array(group, "start"), before.get(int(array(group, "process")[0]), 0))
-        for group in _by_process(frame)
-    ]
+    begun = first_kernels(trace) if before and trace.excerpt is None else {}
+    flags = []
+    for group in _by_process(frame):
+        process, start, end = int(array(group, "process")[0]), array(group, "start"), array(group, "end")
+        flags.append(warm_up(end - start, before.get(process, 0)))
+        if before.get(process, 0):
+            flags[-1] |= while_gpu_is_behind(start, end, begun.get(process))
     frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
     processes, others = at_one_time(frame, used)
     nested = (f"Left out: {units.counted(int(inner.sum()), 'step')} inside another step.",) if inner.any() else ()
@@ -422,6 +425,32 @@ def _one_family(steps: pd.DataFrame, launching: Collection[int]) -> pd.DataFrame
     chosen = max(time, key=lambda key: (key[0] in launching, time[key], key[1]))
     kept: pd.DataFrame = steps[np.array([key == chosen for key in keys], bool)]
     return kept
+
+
+def first_kernels(trace: Trace) -> dict[int, int]:
+    """Return the start of the first kernel of each process, in ns."""
+    process, start = (array(trace[tables.KERNELS], name) for name in ("process", "start"))
+    return {each: int(start[process == each].min()) for each in tables.distinct(process).tolist()}
+
+
+def while_gpu_is_behind(start: Times, end: Times, first: int | None) -> npt.NDArray[np.bool_]:
+    """Return the steps of a process, recorded from a step on, in which its GPU still ran what was launched before that.
+
+    ::
+
+        host    |recording begins: step 26 |  step 27  |  step 28  |  step 29  |
+        GPU      .... 23 ...|..... 24 .....|... 25 ...|## 26 ##|## 27 ##|## 28 ##|     none of it recorded before 26
+
+    They end before the first kernel starts, and so does what the GPU did at the begin of the step after them. At most
+    half of the steps are left out.
+
+    Args:
+        start: Start of each step, in ns.
+        end: Its end.
+        first: Start of the first kernel of the process; None without any.
+    """
+    behind = 0 if first is None else int(np.searchsorted(end, first, side="right"))
+    return np.arange(len(start)) < min(behind + 1 if behind else 0, len(start) // 2)
 
 
 def warm_up(duration: npt.NDArray[np.int64], before: int = 0) -> npt.NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap.base.intervals import Indices
 from nsyswrap.hardware.link_rates import MEASURED, PUBLISHED, published_ns
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import Collectives, bus_bytes
@@ -49,15 +50,20 @@ def source_of(context: TraceContext) -> str:
     return MEASURED if context.settings.link_rates.times else PUBLISHED
 
 
-def fastest(context: TraceContext, collectives: Collectives, device: int) -> tuple[float, float, float] | None:
-    """Return what the fastest large collective of a GPU shows of its links; None where they or sizes are not known.
+def fastest(context: TraceContext, collectives: Collectives, rows: Indices) -> tuple[float, float, float] | None:
+    """Return what the fastest large collective shows of the links; None where they or the sizes are not known.
 
     The fastest: kernels beside a collective slow it down, and nothing makes it faster than its links.
+
+    Args:
+        context: The trace.
+        collectives: The collectives of all ranks.
+        rows: Collectives of one GPU, as rows of the context's operations.
 
     Returns:
         How many times as long as it could it takes, the bytes a second on each link, and those that it could have.
     """
-    mine = collectives.on(device)
+    mine = np.flatnonzero(np.isin(collectives.row, rows))
     fast, length = fast_ns(context, collectives)[mine], (collectives.end - collectives.arrival)[mine]
     large = np.flatnonzero((collectives.bytes[mine] >= FILLS_BUFFER_BYTES) & (length > 0) & ~np.isnan(fast))
     if not len(large):

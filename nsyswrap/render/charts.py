@@ -17,6 +17,8 @@ _MOST_BINS = 400
 # Pixels of a bar on a page of 1,280 and of 390 pixels, of a letter of its texts, and of the space around a text.
 _WIDTHS = (960, 340)
 _LETTER, _SPACE = 7.6, 6
+# Narrower parts, in per cent of the bar, are not named beside it. Source: ours, they are hardly seen.
+_SEEN = 1.0
 
 
 class Segment(NamedTuple):
@@ -105,6 +107,11 @@ class LegendRow(NamedTuple):
     def complete(self) -> Label:
         """Return its name and share for the bar; no text where both together have no room."""
         return _label((f"{self.label} {self.share}",), float(self.width))
+
+    @property
+    def is_beside(self) -> bool:
+        """Return whether it can be seen, and its name and share have no room in the bar on some page."""
+        return float(self.width) >= _SEEN and self.complete.fits != "all"
 
 
 def _label(texts: Sequence[str], share_percent: float) -> Label:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.model import TimelineData
     from nsyswrap.render.charts import LegendRow
+    from nsyswrap.rules.code import CodeChange
 
 Form = Literal["html", "slim", "text", "markdown"]
 """A page, a short page for mail and CI, a text for a terminal, a comment on a pull request."""
@@ -96,18 +97,58 @@ class Meanings:
     forms: frozenset[Form] = PAGE
 
 
+class Effect(NamedTuple):
+    """What a change does to a step, on the scale of the step now.
+
+    Attributes:
+        after: The time of a step with it; "unknown" where no number can be given.
+        label: What is different then, such as "with CUDA graphs".
+        saving: What it saves, such as "saves 3.29 ms"; empty where that is unknown.
+        range: The range of the time with it; empty where that is unknown or has no width.
+        how: How it is known: simulated, measured, benchmarked or estimated.
+        bar: The step with it and the step without it, in per cent of the step now; empty for no bar.
+        ends: The range in per cent of the step now.
+        why: Why no number can be given.
+    """
+
+    after: str
+    label: str
+    saving: str = ""
+    range: str = ""
+    how: str = ""
+    bar: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Evidence(NamedTuple):
+    """One line of evidence, and the interval that it names."""
+
+    text: str
+    span: Span | None = None
+
+
 class Entry(NamedTuple):
-    """A finding or an issue.
+    """A card: a finding, an issue or a change.
 
     Attributes:
         word: Its first word, such as "smaller".
         title: Its name; empty where the headline says all.
-        note: Numbers behind its name.
+        note: Where it is, or the numbers behind its name.
         headline: A sentence; a text for the terminal has it only where there is no name.
         lines: Further sentences for all forms.
         advice: What to do.
         severity: problem, warning or note; empty for none.
-        evidence: What shows it; Markdown has it behind a click.
+        evidence: What shows it; behind a click.
+        anchor: Its anchor on a page; empty for none.
+        rule: The name of its rule.
+        effect: What fixing it does to a step; None where that is no time.
+        cost: Pairs of a label and a value: its times.
+        also: Place and times of the same finding on other GPUs.
+        measured: What a measured fix saves, in a sentence; empty where none was measured.
+        place: Module and line of Python; empty where that is not known.
+        code: The change as code; empty where no few lines make it.
+        source: Anchor and title of the section that holds its numbers; empty for none.
     """
 
     word: str
@@ -117,7 +158,16 @@ class Entry(NamedTuple):
     lines: tuple[str, ...] = ()
     advice: str = ""
     severity: str = ""
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    anchor: str = ""
+    rule: str = ""
+    effect: Effect | None = None
+    cost: tuple[tuple[str, str], ...] = ()
+    also: tuple[tuple[str, str], ...] = ()
+    measured: str = ""
+    place: str = ""
+    code: "tuple[CodeChange, ...]" = ()
+    source: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +185,7 @@ class Entries:
 
     kind: ClassVar[str] = "entries"
     entries: tuple[Entry, ...]
-    noun: str
+    noun: str = ""
     most: tuple[int, int] = (5, 5)
     is_numbered: bool = False
     advised: frozenset[Form] = PAGE
@@ -159,11 +209,38 @@ class Pictures:
 
 
 class Bar(NamedTuple):
-    """A length of time as a bar: its name, its length as text, and its parts."""
+    """A length of time as a bar.
+
+    Attributes:
+        name: Its name.
+        amount: Its length as text.
+        parts: Its parts.
+        range: The range of its length as text; empty for none.
+        ends: The range in per cent of the width; empty for none.
+    """
 
     name: str
     amount: str
     parts: "tuple[LegendRow, ...]"
+    range: str = ""
+    ends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hero:
+    """The answer as bars on one scale: now and then, or one run and the other.
+
+    Attributes:
+        bars: The bars; the first one has a legend.
+        sure: How sure the numbers are: words and the anchor of how they are known; empty for nothing.
+        notes: Sentences: what the bars leave out.
+    """
+
+    kind: ClassVar[str] = "hero"
+    bars: tuple[Bar, ...]
+    sure: tuple[str, str] = ("", "")
+    notes: tuple[str, ...] = ()
+    forms: frozenset[Form] = PAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +468,7 @@ class Deferred:
     forms: frozenset[Form] = PAGE
 
 
-Block = Lines | Facts | Meanings | Entries | Pictures | Bars | DrawnSteps | Table | PagePart | Fold | Deferred
+Block = Lines | Facts | Meanings | Entries | Pictures | Hero | Bars | DrawnSteps | Table | PagePart | Fold | Deferred
 
 
 class DocumentSection(NamedTuple):
@@ -491,6 +568,8 @@ def _holds(block: Block, form: Form) -> bool:
             return bool(block.blocks)
         case Bars():
             return bool(block.bars or block.legend)
+        case Hero():
+            return bool(block.bars)
     return bool(getattr(block, block.kind))
 
 

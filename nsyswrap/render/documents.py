@@ -14,7 +14,7 @@ from nsyswrap.base.errors import UsageError
 FORMS = ("text", "json", "html", "markdown")
 """Each form that a result can take."""
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    **dict.fromkeys(("comparison", "gate", "many", "sweep", "try"), FORMS),
+    **dict.fromkeys(("comparison", "gate", "many", "sweep", "try", "verification"), FORMS),
     "history": ("html",),
     "report": ("text", "html", "slim", "markdown"),
     "run": ("text", "json"),

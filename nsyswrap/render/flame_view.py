@@ -6,7 +6,7 @@ from typing import Any
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import hues, page_findings, summary_model
+from nsyswrap.render import hues, report_cards, summary_model
 from nsyswrap.render.drawings import Picture, Shape, shape
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.rules import rule_name
@@ -55,7 +55,7 @@ def flame(report: Report) -> Picture | None:
     for row in rows:
         frames = [visible(frame) for frame in str(row["stack"]).split(_SEPARATOR)] if row["stack"] else [REST]
         root.add([str(row["rule"]), *frames], int(row["idle_estimate_ns"]), int(row["sample_count"]))
-    anchors = {finding.rule: page_findings.anchor(finding.rule) for finding in report.findings}
+    anchors = {finding.rule: report_cards.anchor(finding.rule) for finding in report.findings}
     drawn = tuple(_boxes(root, _own_files(section), anchors))
     height = max(int(box.attributes["y"]) for box in drawn) + ROW
     left_out = _count(root) - len(drawn)

@@ -23,12 +23,14 @@ from nsyswrap.render.document import (
     Document,
     DocumentSection,
     DrawnStep,
+    Entries,
     Fold,
+    Hero,
     Meanings,
     PagePart,
     blocks_of,
 )
-from nsyswrap.render.escape import as_json, unbroken, visible
+from nsyswrap.render.escape import as_json, shorten, unbroken, visible
 
 STYLES = ("page.css", "tables.css", "folds.css", "document.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")
@@ -36,6 +38,8 @@ SLIM_STYLES = ("page.css",)
 SLIM_SCRIPTS = ("copying.js", "page.js")
 # What a slim page adds for ranks, which have its only table and the only pictures side by side.
 _RANK_STYLES = ("tables.css", "ranks.css")
+# Longer lines of evidence are cut, and a click shows the whole.
+_LINE_WIDTH = 200
 
 
 def write(document: Document, *, form: Literal["html", "slim"] = "html", editor: str = "") -> str:
@@ -73,13 +77,15 @@ def write(document: Document, *, form: Literal["html", "slim"] = "html", editor:
             groups=[(name, list(some)) for name, some in itertools.groupby(sections, key=lambda one: one.group)],
             anchors=set(_anchors(sections, blocks)),
             idle_fills=hues.patterns({key for key in _colours(blocks) if key.startswith("idle-")}),
-            has_findings="findings" in kinds,
+            has_findings=any(isinstance(block, Entries) and block.entries[0].anchor for block in blocks),
             is_explored=is_explored,
             slim=is_slim,
             summary=markdown_writer.write(document) if is_explored else "",
             # Other pages have no glossary that terms could lead to.
             term_of=glossary.term_anchor if is_explored else lambda _label: "",
             view_of=functools.partial(table_cells.table_view, form=form, has_terms=is_explored),
+            recording=f"{document.title.removesuffix('.sqlite').removesuffix('.nsys-rep')}.nsys-rep",
+            shorten=functools.partial(shorten, width=_LINE_WIDTH),
             places=functools.partial(with_places, editor=editor),
             policy=policy(texts, [*scripts, *late_scripts]),
             # These are our own files, and the policy holds their hashes; everything else in the page is escaped.
@@ -103,8 +109,8 @@ def _anchors(sections: Iterable[DocumentSection], blocks: Iterable[Block]) -> It
     """Yield the places of the page that a text may lead to."""
     yield from (section.key for section in sections if section.title)
     for block in blocks:
-        if isinstance(block, PagePart) and block.kind == "findings":
-            yield from (each.anchor for each in block.content)
+        if isinstance(block, Entries):
+            yield from (each.anchor for each in block.entries if each.anchor)
         elif isinstance(block, Meanings):
             yield from (each.anchor for each in block.meanings if each.anchor)
 
@@ -112,9 +118,9 @@ def _anchors(sections: Iterable[DocumentSection], blocks: Iterable[Block]) -> It
 def _colours(blocks: Iterable[Block]) -> Iterator[str]:
     """Yield the keys of the colours of all bars."""
     for block in blocks:
-        if isinstance(block, Bars):
+        if isinstance(block, Bars | Hero):
             yield from (row.key for bar in block.bars for row in bar.parts)
-        elif isinstance(block, PagePart) and block.kind in {"now", "device"}:
+        elif isinstance(block, PagePart) and block.kind == "device":
             yield from (row.key for row in block.content.colours)
 
 

@@ -129,7 +129,7 @@ def _entries(block: Entries) -> Iterator[str]:
         lines = [escape(line) for line in one.lines]
         lines += [f"Try this: {escape(one.advice)}"] if one.advice and "markdown" in block.advised else []
         if one.evidence:
-            lines.append(f"Evidence: {'; '.join(escape(line, TEXT_WIDTH // 2) for line in one.evidence)}")
+            lines.append(f"Evidence: {'; '.join(escape(line.text, TEXT_WIDTH // 2) for line in one.evidence)}")
             yield fold(f"{mark}<strong>{escape(one.word)}</strong> {escape(_said(one))}", "  \n".join(lines))
         else:
             yield " ".join([f"{mark}**{escape(one.word)}** {escape(_said(one))}", *lines])

@@ -7,7 +7,7 @@ from html import escape
 
 from nsyswrap.base import units
 from nsyswrap.model import Report
-from nsyswrap.render import charts, summary_model
+from nsyswrap.render import charts, report_cards, summary_model
 from nsyswrap.render.escape import visible
 from nsyswrap.render.vocabulary import rule_name
 
@@ -58,14 +58,14 @@ def _amount(amount: summary_model.LedgerAmount) -> str:
 def _findings(report: Report) -> str:
     if not report.findings:
         return "<p>No findings.</p>"
+    cards = list(map(report_cards.written, report_cards.cards(report)))
     rows = "".join(
-        f"<tr><td>{each.severity.value}</td><td>{_text(each.headline)}</td><td>{_text(each.advice)}</td>"
-        f"<td>{_text(summary_model.lost_and_saved(report, each))}</td></tr>"
-        for each in report.findings[:MOST_FINDINGS]
+        f"<tr><td>{each.word}</td><td>{_text(each.headline)}</td><td>{_text(each.advice)}</td>"
+        f"<td>{_text('; '.join(each.lines))}</td></tr>"
+        for each in cards[:MOST_FINDINGS]
     )
-    more = len(report.findings) - MOST_FINDINGS
-    cut = f"<p>{MOST_FINDINGS} of {len(report.findings)} findings.</p>" if more > 0 else ""
-    head = "<tr><th>severity</th><th>finding</th><th>try this</th><th>time lost and predicted saving</th></tr>"
+    cut = f"<p>{MOST_FINDINGS} of {len(cards)} findings.</p>" if len(cards) > MOST_FINDINGS else ""
+    head = "<tr><th>severity</th><th>finding</th><th>try this</th><th>step and saving</th></tr>"
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{cut}"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, page_findings, summary_model
+from nsyswrap.render import charts, report_cards, summary_model
 from nsyswrap.render.charts import LegendRow
 from nsyswrap.render.document import PAGE, PAGES, SLIM, Bars, Block, Column, Fold, Lines, Pictures, Table, times
 from nsyswrap.render.drawings import Picture, shape
@@ -63,7 +63,7 @@ def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str,
     """Return the headlines on late ranks, each with the anchor of its finding; without any, that none is late."""
     late = [
         (view.headline, view.anchor)
-        for group, view in zip(summary_model.finding_groups(report), page_findings.findings(report), strict=True)
+        for group, view in zip(summary_model.finding_groups(report), report_cards.cards(report), strict=True)
         if group[0].rule == LATE.key
     ]
     if late:

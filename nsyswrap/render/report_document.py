@@ -3,17 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 from nsyswrap.base import units
-from nsyswrap.model import Finding, Report, Section
+from nsyswrap.model import Report, Section
 from nsyswrap.render import (
     key_numbers,
-    page_findings,
     page_ledger,
     page_peak,
     page_ranks,
     page_sections,
-    plan_view,
     rank_rows,
-    step_bar,
+    report_cards,
+    report_hero,
     step_view,
     summary_model,
     vocabulary,
@@ -31,9 +30,9 @@ from nsyswrap.render.document import (
     Document,
     DocumentSection,
     Entries,
-    Entry,
     Facts,
     Fold,
+    Form,
     Lines,
     PagePart,
     Table,
@@ -49,16 +48,15 @@ SCRIPTS = (
 )
 # Groups of the contents above those of the sections.
 _ANSWER, _OVER_TIME = "Answer", "Over time"
-# Findings in sight on a page; a slim page has no others.
-_SHOWN_FINDINGS = 3
+# Cards in sight on a page; a slim page has no others.
+_SHOWN_CARDS = 3
 _TITLE_WIDTH = 80
 # Columns of the table of phases about the GPU.
 _OF_GPU = ("gpu_ns", "idle_ns", "kernel_count")
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases", "ranks")
 _LEFT_OUT = ("p05_ns", "p95_ns")
 _EXPOSED = "exposed "
-_MOST_FINDINGS = (3, 6)
-_MOST_EVIDENCE = 4
+_MOST_CARDS = (3, 6)
 _MOST_RANKS = 8
 _MOST_COLUMNS = 8
 _MOST_PARTS = 4
@@ -76,16 +74,16 @@ def document(report: Report) -> Document:
         title=report.capture.name,
         about=(("GPU", f"{gpus}; {window}"),),
         verdict=report.verdict,
-        lead=(Lines(_place(report), "fine"), PagePart("now", step_bar.step_bar(report), PAGES)),
+        lead=tuple(_lead(report)),
         sections=(
-            _plan(report),
             DocumentSection("step", "Typical step", "", (PagePart("step", _step(report)),), group=_ANSWER),
+            _plan(report),
+            _next(report),
             *page_peak.peak(report, _ANSWER),
             _key_numbers(report),
             _ranks(report),
             _ledger(report),
             *_idle(report),
-            _findings(report),
             DocumentSection("numbers", "", "", (Lines(tuple(_numbers(report)), "bullets", WRITTEN),)),
             *_over_time(report),
             *_phases(report),
@@ -99,21 +97,27 @@ def document(report: Report) -> Document:
         styles=STYLES,
         page_title=_title(report),
         page_about=(("GPU", gpus), ("window", window), *((("started", started),) if started else ())),
-        source=page_findings.verdict_anchor(report),
+        source=report_cards.verdict_anchor(report),
         closing=f"This is the short form. The whole report has {_left_out(report, below)}: nsyswrap report "
         f"{report.capture.name}",
         is_explored=True,
     )
 
 
-def _place(report: Report) -> tuple[str, ...]:
-    """Return line and module of what the verdict is about, in words; nothing where they are not known."""
+def _lead(report: Report) -> Iterator[Block]:
+    """Yield the answer as bars, what to do first, and line and module of that where they are known."""
+    hero = report_hero.hero(report)
+    if hero is not None:
+        yield hero
     finding = next((each for each in report.findings if each.rule == report.verdict_rule), None)
     if finding is not None:
-        return tuple(f"{each}." for each in (summary_model.code_line(finding),) if each)
-    operators = report.section("operators")
-    line = None if operators is None else operators.fact("costliest_line")
-    return () if line is None or not line.value else (f"Launched at: {line.value}.",)
+        yield Lines((f"Do first: {finding.advice}",), "headline", PAGES, links=(report_cards.verdict_anchor(report),))
+        place = summary_model.code_line(finding)
+    else:
+        operators = report.section("operators")
+        line = None if operators is None else operators.fact("costliest_line")
+        place = "" if line is None or not line.value else f"Launched at: {line.value}"
+    yield Lines((f"{place}.",) if place else (), "fine")
 
 
 def _title(report: Report) -> str:
@@ -126,7 +130,7 @@ def _title(report: Report) -> str:
 
 def _left_out(report: Report, below: Sequence[DocumentSection]) -> str:
     """Return what a slim page does not have."""
-    findings = len(summary_model.finding_groups(report)) - _SHOWN_FINDINGS
+    findings = len(summary_model.finding_groups(report)) - _SHOWN_CARDS
     gpus = len(summary_model.ledgers(report)) - page_ledger.SLIM_GPUS
     sections = sum(section.key.startswith("section-") for section in below)
     more = [f"{findings} more finding{'s' * (findings > 1)}"] if findings > 0 else []
@@ -141,29 +145,38 @@ def _window(report: Report) -> str:
 
 
 def _plan(report: Report) -> DocumentSection:
-    shown = plan_view.plan(report)
-    now, changes = (shown.rows[0], shown.rows[1:]) if shown.rows else (None, ())
-    of = "" if now is None else f"{now.time} {now.label}: {shown.measure}"
-    entries = tuple(
-        Entry(
-            row.time,
-            row.label,
-            headline=", ".join(filter(None, (row.saving, row.speed))),
-            advice=row.action.advice if row.action else "",
-        )
-        for row in changes
-    )
-    check = (shown.check_words,) if shown.check else ()
+    """Return what to do: a card for each finding, those of the plan first."""
+    found = report_cards.cards(report)
+    texts, (first, more) = tuple(map(report_cards.written, found)), (found[:_SHOWN_CARDS], found[_SHOWN_CARDS:])
     blocks = (
-        Entries(entries, "changes", (len(entries),) * 2, is_numbered=True, advised=MARKDOWN, forms=WRITTEN),
-        Lines(shown.notes, forms=WRITTEN),
-        Lines(check, forms=MARKDOWN),
-        Lines((shown.check,) if check else (), "code", MARKDOWN),
-        PagePart("plan", shown if shown.rows or shown.notes or shown.instead else None, PAGES),
+        Lines(() if found else ("No rule found a problem.",)),
+        Entries(texts, "on the page", _MOST_CARDS, is_numbered=True, advised=EVERYWHERE, forms=WRITTEN),
+        Entries(first, is_numbered=True, forms=PAGES),
+        Fold(f"{len(more)} more", (Entries(more, is_numbered=True, forms=PAGE),), "more-findings"),
+        Lines(report.plan.notes, "fine"),
         Lines(report.notes, "notes"),
     )
-    title = plan_view.TITLE if entries else ""
-    return DocumentSection("plan", title, of, blocks, page_of=shown.measure, group=_ANSWER)
+    ordered = (
+        "the plan first, each step with those above it; other " if report.plan.changes else "by predicted saving; "
+    )
+    of = f"{ordered}savings do not add up" if found else ""
+    return DocumentSection("plan", "What to do" if found else "", of, blocks, group=_ANSWER)
+
+
+def _next(report: Report) -> DocumentSection:
+    """Return commands for what a reader does next: see the line, check a change, share the capture."""
+    has_cards = bool(report.findings)
+    blocks = (
+        *_command(report_cards.NO_LINE, report_cards.line_command(report) if has_cards else "", PAGES),
+        *_command(report_cards.CHECK, report_cards.check(report) if report.plan.changes else "", PAGES | MARKDOWN),
+        *_command(report_cards.SHARE, report_cards.share(report), PAGES),
+    )
+    return DocumentSection("next", "Check and share", "", blocks, group=_ANSWER)
+
+
+def _command(words: str, command: str, forms: frozenset[Form]) -> tuple[Block, ...]:
+    """Return a command below words about it; nothing without one."""
+    return (Lines((words,), "fine", forms), Lines((command,), "code", forms)) if command else ()
 
 
 def _step(report: Report) -> step_view.TypicalStep | None:
@@ -258,49 +271,6 @@ def _idle_columns(
         Column("idle_ns", "idle", "ns", [one.ns for one in found]),
         Column("share", "share", "share", [one.share for one in found]),
         Column("cause_text", "cause", "text", causes),
-    )
-
-
-def _findings(report: Report) -> DocumentSection:
-    groups = summary_model.finding_groups(report)
-    entries = tuple(_entry(report, group) for group in groups)
-    blocks = (
-        Lines(() if entries else ("No rule found a problem.",)),
-        Entries(entries, "on the page", _MOST_FINDINGS, is_numbered=True, advised=EVERYWHERE, forms=WRITTEN),
-        Lines((vocabulary.SAVINGS,) if entries else (), "fine", PAGES),
-        Deferred(lambda: _found(report), PAGES),
-    )
-    of = "by predicted saving; savings do not add up" if entries else ""
-    page_of = _window(report) if entries else ""
-    return DocumentSection("findings", "Findings", of, blocks, page_of=page_of, group=_ANSWER)
-
-
-def _found(report: Report) -> Iterator[Block]:
-    """Yield the findings of a page; those that the plan says what to do about lead to it."""
-    found = page_findings.findings(report)
-    said = plan_view.said_by(plan_view.plan(report), found)
-    views = tuple(each._replace(planned=said.get(each.anchor, "")) for each in found)
-    first, more = views[:_SHOWN_FINDINGS], views[_SHOWN_FINDINGS:]
-    yield PagePart("findings", first, PAGES)
-    yield Fold(f"{len(more)} more", (PagePart("findings", more),), "more-findings")
-
-
-def _entry(report: Report, group: tuple[Finding, ...]) -> Entry:
-    """Return a finding; on further GPUs it takes one line each."""
-    first = group[0]
-    where = "" if first.device_id is None else f"{summary_model.place(first)}: "
-    times = [(summary_model.lost_and_saved(report, one), summary_model.place(one)) for one in group]
-    lines = [time for time, _ in times[:1] if time]
-    lines += [f"{place}: {time}" for time, place in times[1:_MOST_RANKS]]
-    lines += [f"{len(times) - _MOST_RANKS} more GPUs"] if len(times) > _MOST_RANKS else []
-    evidence = [line for one in group for line in one.evidence if line not in first.lines][:_MOST_EVIDENCE]
-    return Entry(
-        first.severity.value,
-        headline=f"{where}{first.headline}",
-        lines=(*lines, *first.lines),
-        advice=first.advice,
-        severity=first.severity.value,
-        evidence=tuple(evidence),
     )
 
 

@@ -22,7 +22,7 @@ UNITS: Mapping[str, ColumnUnit] = MappingProxyType({k: v for each in HEADS.value
 
 def group_of(key: str) -> PageGroup:
     """Return the group of the page in which a section is shown."""
-    return HEADS[key].group if key in HEADS else PageGroup.MORE
+    return HEADS[key].group if key in HEADS else PageGroup.PROGRAM
 
 
 def place_of(key: str) -> float:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, TimelineData, TimelineItems, TimelineRow
-from nsyswrap.render import page_findings, summary_model, timeline_view
+from nsyswrap.render import report_cards, summary_model, timeline_view
 from nsyswrap.render.document import Span
 from nsyswrap.render.escape import as_json, elide, visible
 from nsyswrap.rules import rule_name, rule_of
@@ -70,7 +70,10 @@ class TypicalStep(NamedTuple):
 def typical_step(report: Report) -> TypicalStep | None:
     """Return the typical step of a report; None where no measured step or no GPU is on its timeline."""
     data = report.timeline
-    gpus = () if data is None else tuple(row for row in data.rows if row.kind == "gpu")
+    found = [] if data is None else [row for row in data.rows if row.kind == "gpu"]
+    # Where the problem is comes first.
+    device = summary_model.device_of_verdict(report)
+    gpus = tuple(sorted(found, key=lambda row: row.device_id != device))
     row = None if data is None or not gpus else steps_of(data, gpus[0])
     if data is None or row is None:
         return None
@@ -112,22 +115,23 @@ def are_inferred(report: Report) -> bool:
 def script_data(report: Report) -> Markup:
     """Return what the script needs to draw steps, as JSON: whether phases are inferred, and the findings.
 
-    A finding may have a place in a step. Its number is that on the page.
+    A finding may have a place in a step. The one that the verdict states is the problem, which the picture highlights.
     """
-    groups, shown = summary_model.finding_groups(report), page_findings.findings(report)
+    groups, shown = summary_model.finding_groups(report), report_cards.cards(report)
     return as_json(
         {
             "inferred": are_inferred(report),
+            "problem": report_cards.verdict_anchor(report),
+            "device": summary_model.device_of_verdict(report),
             "findings": [
                 {
-                    "number": number,
                     "rule": group[0].rule,
                     "place": rule_of(group[0].rule).row_and_class,
                     "devices": _devices([one.device_id for one in group], group[0].rule),
                     "anchor": one.anchor,
                     "name": visible(rule_name(group[0].rule)),
                 }
-                for number, (group, one) in enumerate(zip(groups, shown, strict=True), 1)
+                for group, one in zip(groups, shown, strict=True)
             ],
         }
     )

@@ -17,7 +17,7 @@ from nsyswrap.render import gaps
 from nsyswrap.render.escape import visible
 from nsyswrap.render.rows import plain
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
-from nsyswrap.what_if.fixed_step import typical
+from nsyswrap.rules.ranks import LATE
 
 Row = dict[str, Any]
 
@@ -237,80 +237,15 @@ def finding_groups(report: Report) -> tuple[tuple[Finding, ...], ...]:
     return tuple(tuple(group) for group in groups.values())
 
 
+def device_of_verdict(report: Report) -> int | None:
+    """Return the GPU that the verdict is about; None for all of them, as where they wait for a late rank."""
+    first = next((each for each in report.findings if each.rule == report.verdict_rule), None)
+    return None if first is None or first.rule == LATE.key else first.device_id
+
+
 def place(finding: Finding) -> str:
     """Return what a finding is about: a GPU, or the whole capture."""
     return "whole capture" if finding.device_id is None else f"GPU {finding.device_id}"
-
-
-def time_lost(finding: Finding) -> str:
-    """Return the time lost to a finding, with its share of the window; empty where none is lost."""
-    if finding.lost_ns <= 0:
-        return ""
-    share = finding_share(finding)
-    return units.duration(finding.lost_ns) + (f", {share}" if share else "")
-
-
-def predicted_saving(finding: Finding) -> str:
-    """Return what fixing a finding saves: times, "none" or "no saving predicted"; empty where it is not about time."""
-    if finding.saving is None:
-        return NO_SAVING if finding.lost_ns > 0 else ""
-    if finding.lost_ns <= 0 and not finding.saving.high:
-        return ""
-    return units.saving(finding.saving)
-
-
-NO_SAVING = "no saving predicted (placed by time lost)"
-
-
-@dataclass(frozen=True, slots=True)
-class StepIfFixed:
-    """A predicted saving as the time of a step.
-
-    Attributes:
-        now: The time of a step now.
-        times: Its time with the fix.
-        speed: Steps in the same time, such as "1.96 to 2.27 times as fast".
-    """
-
-    now: str
-    times: str
-    speed: str
-
-
-def step_saving(report: Report, finding: Finding) -> str:
-    """Return a predicted saving as step times: ``5.68 ms a step; 2.5 to 2.9 ms if fixed, 1.96 to 2.27 times as fast``.
-
-    Empty where ``step_if_fixed`` has none.
-    """
-    step = step_if_fixed(report, finding)
-    return "" if step is None else f"{step.now} a step; {step.times} if fixed, {step.speed}"
-
-
-def step_if_fixed(report: Report, finding: Finding) -> StepIfFixed | None:
-    """Return a predicted saving as the time of a step.
-
-    None where the window is not made of steps, where nothing is saved, or where the saving is larger than the time
-    of the steps of one process.
-    """
-    step = typical(report.step, report.window)
-    if step is None or finding.saving is None or finding.saving.point <= 0:
-        return None
-    after = step.after(finding.saving)
-    if after.low <= 0:
-        return None
-    times = units.duration_range(*after.ends)
-    slow, fast = map(units.factor, after.map(lambda ns: step.length.point / ns).ends)
-    speed = fast if slow == fast else f"up to {fast}" if finding.saving.low <= 0 else f"{slow} to {fast}"
-    return StepIfFixed(units.duration(step.length.point), times, f"{speed} times as fast")
-
-
-def lost_and_saved(report: Report, finding: Finding) -> str:
-    """Return time lost and predicted saving of a finding in one line; empty where it is not about time."""
-    lost, saving, step = time_lost(finding), predicted_saving(finding), step_saving(report, finding)
-    parts = [f"time lost {lost}"] if lost else []
-    if saving:
-        parts.append(saving if saving == NO_SAVING else f"predicted saving {saving}")
-    return "; ".join(parts) + (f" ({step})" if step else "")
 
 
 def code_line(finding: Finding) -> str:

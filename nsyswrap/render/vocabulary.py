@@ -87,7 +87,6 @@ COLUMNS = MappingProxyType(
 WEIGHTS = ("total_ns", "idle_ns", "kernel_ns", "gpu_ns", "host_ns", "window_ns")
 """Columns that measure how much time a row stands for; the first one that a table has is used."""
 
-SAVINGS = "Largest predicted saving first. Savings do not add up: time that one fix saves, another cannot save again."
 ADDS_UP = "Each row adds up to its window to the nanosecond; rounded shares may differ from 100 % by a tenth."
 NO_GPU = "No GPU work was recorded, so there is no breakdown of GPU time."
 

@@ -11,7 +11,7 @@ from nsyswrap.ranks.parts import NONE
 
 COLLECTIVES = (
     *("communicator", "kind", "bytes", "count", "wait_ns", "transfer_ns", "exposed_wait_ns", "exposed_transfer_ns"),
-    *("bus_bandwidth", "link_bandwidth"),
+    "bus_bandwidth",
 )
 WAITS = ("waiting_rank", "late_rank", "rule", "phase", "wait_ns")
 
@@ -23,7 +23,8 @@ def by_kind(
 
     Times are sums over all ranks, clipped to the window. ``count`` counts a collective once, however many ranks it has.
     ``bus_bandwidth`` is bytes a second on each link while it transfers; NaN where the size or the number of ranks is
-    not known, and ``link_bandwidth`` is what these links can do. ``bytes`` is -1 where NCCL did not record it.
+    not known, and ``link_bandwidth`` is what these links can do; there is no such
+    column where that is not known at all. ``bytes`` is -1 where NCCL did not record it.
 
     Args:
         collectives: The collectives of all ranks.
@@ -70,7 +71,8 @@ def by_kind(
     links = np.array(carried, float) / found["fast_ns"] * 1e9
     exposed = -found["exposed_wait_ns"] - found["exposed_transfer_ns"]
     whole: pd.DataFrame = found.assign(bus_bandwidth=np.array(bandwidth, float), link_bandwidth=links, exposed=exposed)
-    return whole.sort_values(["exposed", *keys], ignore_index=True)[list(COLLECTIVES)]
+    known = ["link_bandwidth"] if np.isfinite(links).any() else []
+    return whole.sort_values(["exposed", *keys], ignore_index=True)[[*COLLECTIVES, *known]]
 
 
 def _bandwidth(kind: str, size: int, ranks: int, parts: int, transfer_ns: int) -> float:

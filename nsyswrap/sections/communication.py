@@ -180,12 +180,12 @@ SECTION = SectionSpec(
     on_page_only=True,
     columns={
         "collectives": (
-            "communicator kind bytes count wait_ns transfer_ns exposed_wait_ns exposed_transfer_ns bus_bandwidth "
-            "link_bandwidth"
+            "communicator kind bytes count wait_ns transfer_ns exposed_wait_ns exposed_transfer_ns bus_bandwidth"
         ),
         "kernels": "device_id name count total_ns exposed_ns",
         "waits": "waiting_rank late_rank rule phase wait_ns",
     },
+    some_columns={"collectives": "link_bandwidth"},
     kinds={Kind.NUMBER: "bus_bandwidth link_bandwidth"},
     units={"bus_bandwidth": "bytes", "link_bandwidth": "bytes"},
     headings={"bus_bandwidth": "on each link, a second", "link_bandwidth": "these links can, a second"},

@@ -157,7 +157,7 @@ def _or_nothing(saving: Saving) -> Saving:
 def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> TransferAdvice:
     """Return the change to make where all of the time is transfer."""
     context, collectives = simulation.context, simulation.collectives
-    shown = fastest(context, collectives, device)
+    shown = fastest(context, collectives, rows)
     if shown is not None and shown[0] > SLOW_FACTOR:
         said = (
             f"the fastest large collective moves {units.size(shown[1])}/s on each link; "

@@ -132,7 +132,7 @@ SECTION = SectionSpec(
     needs=(tables.CALLS, tables.KERNELS, tables.OS_CALLS),
     reads=(tables.LIBRARY_CALLS, tables.OS_CALLS, tables.OVERHEADS, tables.SCHEDULING, tables.THREADS),
     place=230,
-    group=PageGroup.CPU,
+    group=PageGroup.PROGRAM,
     on_page_only=True,
     columns={
         "threads": "process_id thread_id thread launch_count wait_ns cuda_call_ns rest_ns unseen_ns",

@@ -168,7 +168,7 @@ SECTION = SectionSpec(
     needs=(tables.CALLS,),
     of_operations=True,
     place=210,
-    group=PageGroup.CPU,
+    group=PageGroup.PROGRAM,
     on_page_only=True,
     columns={
         "phases": "phase count just_in_time_share median_launch_interval_ns median_operation_ns",

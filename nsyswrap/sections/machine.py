@@ -145,7 +145,7 @@ SECTION = SectionSpec(
     run=run,
     reads=(tables.LIBRARY_CALLS, tables.OS_CALLS, tables.OVERHEADS, tables.SCHEDULING, tables.THREADS),
     place=200,
-    group=PageGroup.CPU,
+    group=PageGroup.PROGRAM,
     on_page_only=True,
     columns={
         "gpus": ("device_id gpu slowed_share why median_mhz max_mhz mean_watt limit_watt max_celsius process_count"),

@@ -11,7 +11,7 @@ from nsyswrap.model import IN_MODULE, LAUNCHED_AT
 from nsyswrap.operators.join import find_launchers, has_operators
 from nsyswrap.operators.observed_calls import OperatorCall
 
-# So many kernels, places or gaps stand in the evidence of a finding: as many as one reads. Ours.
+# So many kernels, places or gaps are in the evidence of a finding: as many as a reader takes in. Ours.
 LISTED = 3
 
 

@@ -17,9 +17,7 @@ class PageGroup(StrEnum):
     """The groups of sections on the page, with their titles, in order."""
 
     GPU = "GPU"
-    PROGRAM = "Program"
-    CPU = "CPU"
-    MORE = "More"
+    PROGRAM = "Program and CPU"
     ABOUT = "About this report"
 
 
@@ -69,7 +67,7 @@ class SectionHead:
     key: str
     title: str
     place: int
-    group: PageGroup = PageGroup.MORE
+    group: PageGroup = PageGroup.PROGRAM
     on_page_only: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     some_columns: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Code, the command that checks the plan and the summary, as text and as a picture, are copied in a real browser."""
+"""Code, the command that checks a change and the summary, as text and as a picture, are copied in a real browser."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from browser_pages import needs_chromium, opened, write
 from playwright.sync_api import Browser
 
-from nsyswrap.render import plan_view, render
+from nsyswrap.render import render, report_cards
 from nsyswrap.rules import code_changes
 
 pytestmark = needs_chromium
@@ -29,7 +29,7 @@ def test_what_is_copied_is_what_is_shown(browser: Browser, tmp_path: Path) -> No
         plan.locator("details.code > summary").first.click()
         changes = code_changes("idle/data_wait")
         assert [copied("#plan .clip", place) for place in range(len(changes))] == [each.code for each in changes]
-        assert copied("#plan .check .clip") == plan_view.plan(REPORT).check
+        assert copied("#next .clip") == report_cards.check(REPORT)
         assert copied("#copy-summary") == render("markdown", REPORT)
 
 
@@ -46,7 +46,7 @@ DRAWN = """async () => {
 }"""
 
 # The colours of the parts of the step that are idle time.
-IDLE_HUES = """() => [...document.querySelectorAll(".now .bar > rect")]
+IDLE_HUES = """() => [...document.querySelectorAll(".hero .bar:first-of-type > rect")]
   .map((part) => /#([\\w-]+)/.exec(part.getAttribute("fill"))).filter((fill) => fill?.[1].startsWith("idle"))
   .map((fill) => getComputedStyle(document.querySelector(`#${fill[1]} rect`)).fill.replace(/^rgb\\(|\\)$| /g, ""))"""
 
@@ -80,8 +80,8 @@ def test_the_picture_names_the_parts_of_the_step_and_nothing_runs_out_of_it(brow
         page.click("#copy-picture")
         page.locator("#status").get_by_text("Copied", exact=True).wait_for()
         drawn = page.evaluate("globalThis.drawn")
-        titles = page.locator(".now .bar > rect title").all_text_contents()
-        changes = page.locator(".plan > ol > li .saving").all_inner_texts()
+        titles = page.locator(".hero .bar:first-of-type > rect title").all_text_contents()
+        changes = page.locator("#plan > .findings .saving").all_inner_texts()
     texts = [text for text, _ in drawn]
     parts = [f"{title.split(':')[0]} {title.split(', ')[-1]}" for title in titles]
     assert parts

@@ -264,7 +264,7 @@ def test_without_styles_the_ledger_keeps_its_colours_and_lengths(bare: Page) -> 
 
 
 def test_without_scripts_evidence_still_opens(bare: Page) -> None:
-    evidence = bare.locator(".finding details").first
+    evidence = bare.locator(".finding details.evidence").first
     evidence.locator("summary").first.click()
     assert evidence.locator("li").first.is_visible()
 

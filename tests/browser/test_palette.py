@@ -36,11 +36,12 @@ def test_slash_arrows_and_enter_select_and_unfold(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("small_kernel_5")
     assert page.locator(OPTIONS).count() == 12, "one with the name, ten that begin with it, and the filter"
-    assert page.locator(ACTIVE).inner_text().split() == ["kernel", "small_kernel_5"]
+    assert page.locator(ACTIVE).locator("span, bdi").all_inner_texts()[:2] == ["kernel", "small_kernel_5"]
+    assert page.locator(ACTIVE).locator(".place-note").inner_text().endswith(" ms, Kernels"), "its time and its place"
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowDown")
-    chosen = page.locator(ACTIVE).inner_text().split()[1]
+    chosen = page.locator(ACTIVE).locator("bdi").inner_text()
     assert page.locator("#palette-input").get_attribute("aria-activedescendant") == page.locator(ACTIVE).get_attribute(
         "id"
     )

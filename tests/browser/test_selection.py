@@ -228,9 +228,9 @@ def test_on_a_phone_a_tap_answers_at_the_finger_and_the_contents_stay(browser: B
         assert canvas is not None
         page.touchscreen.tap(canvas["x"] + 150, canvas["y"] + 120)
         page.locator('[data-tl="tip"]').wait_for(state="visible")
-        nav = page.locator("nav").bounding_box()
-        assert nav is not None
-        assert 0 <= nav["y"] < 120, "the contents stay in sight"
+        menu = page.locator(".menu").bounding_box()
+        assert menu is not None
+        assert 0 <= menu["y"] < 120, "the button of the contents stays in sight"
 
 
 def test_a_table_that_is_too_wide_says_so(browser: Browser, path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_pages import FOLLOW, NARROW, WIDE, needs_chromium, opened, tab, until, write
+from browser_pages import FOLLOW, HEIGHT, NARROW, WIDE, needs_chromium, opened, tab, until, write
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import US, timeline_report
 
@@ -161,7 +161,7 @@ def test_a_pinned_step_stays_below_on_the_same_scale(browser: Browser, real: Rep
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_a_step_that_is_compared_is_on_the_screen(browser: Browser, real: Report, tmp_path: Path, width: int) -> None:
-    """A button is near the lower edge when it is clicked; the panel of the selection then covers that edge."""
+    """A button is near the lower edge when it is clicked; the inspector then covers that edge, or is at the right."""
     with opened(browser, write(real, tmp_path), width=width) as page:
         below = ready(page).evaluate(
             "document.querySelector('[data-step=pin]').getBoundingClientRect().bottom - innerHeight"
@@ -177,10 +177,10 @@ def test_a_step_that_is_compared_is_on_the_screen(browser: Browser, real: Report
         assert figure is not None
         assert caption is not None
         assert button is not None
-        assert 0 < button["y"] < caption["y"] < panel["y"] - caption["height"]
-        assert figure["y"] < panel["y"]
-        if width == WIDE:
-            assert figure["y"] + figure["height"] <= panel["y"]
+        below, right = (HEIGHT, panel["x"]) if width == WIDE else (panel["y"], NARROW)
+        assert 0 < button["y"] < caption["y"] < below - caption["height"]
+        assert figure["y"] < below
+        assert figure["x"] + figure["width"] <= right
 
 
 def test_another_gpu_shows_the_same_step(browser: Browser, page_path: Path) -> None:

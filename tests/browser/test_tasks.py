@@ -1,5 +1,6 @@
-"""Ten tasks of a reader on six reports, by keyboard and by pointer, each within three actions of opening the page."""
+"""Ten tasks of a reader on six reports, by keyboard and by pointer, each within two actions of opening the page."""
 
+import lzma
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 from browser_pages import HEIGHT, NARROW, WIDE, needs_chromium, opened
 from firefox import Firefox, firefox, needs_firefox
-from page_tasks import MOST_ACTIONS, TASKS, failed
+from page_tasks import TASKS, failed
 from playwright.sync_api import Browser, Page
+from real_captures import more
 
 from nsyswrap.render import render
 from nsyswrap.report import build_report
+from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +29,9 @@ CAPTURES = {
     "decoding": "gallery/decoding",
     "two-ranks": "ranks/loader",
 }
+FEW = ("mnist-1-worker", "two-ranks")
+# A page that is larger loads slowly from a shared disk. Source: issue of the project.
+MOST_BYTES = 1_500_000
 LIMIT_MS = 5000
 # Height of a laptop's screen, pixels.
 LAPTOP = 800
@@ -58,17 +64,23 @@ class Chromium:
         self.page.wait_for_timeout(50)
 
 
+def of_sample(sample: Path, folder: Path) -> Trace:
+    """Return the trace of a committed sample."""
+    export = folder / f"{sample.name}.sqlite"
+    export.write_bytes(lzma.decompress((sample / "capture.sqlite.xz").read_bytes()))
+    return load_export(export)
+
+
 @pytest.fixture(scope="module")
 def pages(real_trace: Callable[[str], Trace], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return a function that gives the page of a report by name, written once."""
     folder = tmp_path_factory.mktemp("tasks")
 
     def path(name: str) -> Path:
-        if name in OWN:
-            return SAMPLES / name / "report.html"
         made = folder / f"{name}.html"
         if not made.exists():
-            report = build_report(real_trace(CAPTURES[name]), with_timeline=True)
+            trace = of_sample(SAMPLES / name, folder) if name in OWN else real_trace(CAPTURES[name])
+            report = build_report(trace, with_timeline=True)
             made.write_text(render("html", report), encoding="utf-8")
         return made
 
@@ -82,60 +94,51 @@ def first_screen(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Cal
         yield cache(lambda name, width: tabs.enter_context(opened(browser, pages(name), folded=True, width=width)))
 
 
-def test_each_task_takes_at_most_three_actions() -> None:
+def test_there_are_ten_tasks() -> None:
     assert len(TASKS) == 10
-    assert max(len(actions) for task in TASKS for actions in (task.keys, task.clicks)) == MOST_ACTIONS
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", ["mnist-1-worker", "decoding", "two-ranks"])
-def test_tasks_in_chromium(browser: Browser, pages: Callable[[str], Path], name: str) -> None:
-    """By keyboard and by pointer on a wide screen."""
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("name", [*FEW, *more(*(each for each in (*OWN, *CAPTURES) if each not in FEW))])
+def test_tasks_in_chromium(browser: Browser, pages: Callable[[str], Path], name: str, width: int) -> None:
+    """By pointer on both screens, in the dark on the narrow one, and by keyboard on the wide one."""
     allowed = ["clipboard-read", "clipboard-write"]
-    with opened(browser, pages(name), folded=True, width=WIDE, permissions=allowed) as page:
+    scheme = "light" if width == WIDE else "dark"
+    with opened(browser, pages(name), folded=True, width=width, color_scheme=scheme, permissions=allowed) as page:
         driver = Chromium(page)
-        assert list(failed(driver, TASKS, "keys")) == []
-        assert page.evaluate("navigator.clipboard.readText()").startswith("#")
         assert list(failed(driver, TASKS, "clicks")) == []
+        if width == WIDE:
+            assert list(failed(driver, TASKS, "keys")) == []
 
 
-@needs_chromium
-@pytest.mark.parametrize("name", ["mnist-1-worker", "two-ranks"])
-def test_tasks_on_a_phone(browser: Browser, pages: Callable[[str], Path], name: str) -> None:
-    """By pointer on a narrow screen."""
-    with opened(browser, pages(name), folded=True, width=NARROW, permissions=["clipboard-write"]) as page:
-        assert list(failed(Chromium(page), TASKS, "clicks")) == []
-
-
-@needs_chromium
 @pytest.mark.parametrize("name", [*OWN, *CAPTURES])
-def test_the_page_is_as_wide_as_a_phone_and_begins_with_the_answer(
-    first_screen: Callable[[str, int], Page], name: str
-) -> None:
-    """Verdict, step and the first change of the plan are on the first screen; a long word of advice widens nothing."""
-    page = first_screen(name, NARROW)
-    assert page.evaluate("document.documentElement.scrollWidth") == NARROW
-    for place in (".verdict > p", ".now .bar", "#plan li:first-child .saving"):
+def test_a_page_is_small(pages: Callable[[str], Path], name: str) -> None:
+    assert pages(name).stat().st_size <= MOST_BYTES
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
+def test_the_first_screen_has_the_answer(first_screen: Callable[[str, int], Page], name: str, width: int) -> None:
+    """Verdict, step now and then, how sure and what to do first; a long word of advice widens nothing."""
+    page = first_screen(name, width)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for place in (".verdict > p", ".hero .bar >> nth=-1", ".hero .sure", ".lead .headline"):
         box = page.locator(place).first.bounding_box()
         assert box is not None
-        assert box["y"] + box["height"] <= HEIGHT, place
+        assert box["y"] + box["height"] <= LAPTOP, place
 
 
 @needs_chromium
 @pytest.mark.parametrize("name", [*OWN, *CAPTURES])
-def test_the_first_screen_has_three_actions_and_the_command_that_checks_them(
+def test_a_card_of_the_plan_has_its_saving_its_bar_and_what_to_do(
     first_screen: Callable[[str, int], Page], name: str
 ) -> None:
-    """On a laptop. Each action has its saving, its speed-up, and code to copy where a few lines make the change."""
-    page = first_screen(name, WIDE)
-    command = page.locator("#plan .check pre").bounding_box()
-    assert command is not None
-    assert command["y"] + command["height"] <= LAPTOP
-    rows = page.locator(".plan > ol").first.locator("li")
-    assert 1 <= rows.count() <= 3
-    for part in (".when", ".saving", ".speed", ".to-do"):
-        assert rows.locator(part).locator("visible=true").count() == rows.count(), part
-    assert rows.first.locator("details.code pre").count() >= 1
+    cards = first_screen(name, WIDE).locator("#plan > .findings > li")
+    assert 1 <= cards.count() <= 3
+    for part in (".saving", ".bar", ".advice", "[data-timeline]"):
+        assert cards.first.locator(part).is_visible(), part
 
 
 @needs_chromium
@@ -160,11 +163,15 @@ def test_each_part_of_the_step_now_has_a_visible_name(
 ) -> None:
     """In the bar or beside it, once, on a wide screen and on a phone; parts below 1 % have their name as a tip."""
     page = first_screen(name, width)
-    parts = page.locator(".now .bar > rect").evaluate_all(
-        "(all) => all.filter((one) => parseFloat(one.getAttribute('width')) >= 1)"
-        ".map((one) => one.textContent.replace(/: [^:]*, /, ' '))"
+    parts = (
+        page.locator(".hero .bar")
+        .first.locator("> rect")
+        .evaluate_all(
+            "(all) => all.filter((one) => parseFloat(one.getAttribute('width')) >= 1)"
+            ".map((one) => one.textContent.replace(/: [^:]*, /, ' '))"
+        )
     )
-    seen = page.locator(".now .inside text, .now .beside span").locator("visible=true").all_text_contents()
+    seen = page.locator(".hero .inside text, .hero .beside span").locator("visible=true").all_text_contents()
     assert sorted(" ".join(one.split()) for one in seen) == sorted(parts)
 
 
@@ -177,7 +184,7 @@ def session() -> Iterator[Firefox]:
 
 
 @needs_firefox
-@pytest.mark.parametrize("name", ["mnist-1-worker", "two-ranks"])
+@pytest.mark.parametrize("name", FEW)
 def test_tasks_in_firefox(session: Firefox, pages: Callable[[str], Path], name: str) -> None:
     """The same, without an error of the page and without a request over the network."""
     session.open(pages(name))

@@ -1,14 +1,16 @@
 """Ranges that look like steps count only if they ended, on threads and in processes that use the GPU."""
 
+import numpy as np
 import pytest
 from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread, trace_of
+from real_captures import RealContext
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.loop.context import find_context
-from nsyswrap.loop.step_detection import Steps, find_steps
+from nsyswrap.loop.step_detection import Steps, find_steps, while_gpu_is_behind
 from nsyswrap.model import Report
-from nsyswrap.report import build_report
+from nsyswrap.report import build_report, report_of
 
 MS = 1_000_000
 PEER, PEER_MAIN = global_id(5000), global_id(5000, 5000)
@@ -206,3 +208,21 @@ def test_findings_are_about_the_steps_that_are_counted() -> None:
     context = find_context(trace_of(sweep(20, 20)))
     assert len(context.steps.frame) == 40
     assert (len(context.steps.counted), len(context.steps.measured)) == (20, 18)
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"), [(None, 0), (5, 0), (10, 2), (15, 2), (29, 3), (30, 4), (95, 5), (200, 5)]
+)
+def test_steps_are_left_out_while_the_gpu_runs_what_was_launched_before_the_recording(
+    first: int | None, expected: int
+) -> None:
+    """Steps take 10 ns. A first kernel inside the first step says nothing: a step launches before its kernels run."""
+    edges = np.arange(0, 101, 10, dtype=np.int64)
+    assert while_gpu_is_behind(edges[:-1], edges[1:], first).sum() == expected
+
+
+def test_ranks_of_four_gpus_are_compared_from_where_all_are_recorded(real_context: RealContext) -> None:
+    """The hosts of most ranks are three steps ahead of their GPUs. Rank 3 works on the host inside backward."""
+    report = report_of(real_context("jobs/late_of_four"), keys=("communication", "idle"))
+    assert [each.device_id for each in report.findings if each.rule == "ranks/late"] == [3]
+    assert not any(each.rule == "idle/not_traced" for each in report.findings)

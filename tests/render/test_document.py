@@ -23,6 +23,7 @@ from nsyswrap.render.document import (
     DocumentSection,
     Entries,
     Entry,
+    Evidence,
     Facts,
     Fold,
     Form,
@@ -68,7 +69,7 @@ def hostile() -> Document:
         *(Lines((HOSTILE,), role) for role in ("plain", "fine", "notes", "bullets", "code")),
         Facts(((HOSTILE, HOSTILE),)),
         Entries((Entry(HOSTILE, HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, "note"),), HOSTILE),
-        Entries((Entry(HOSTILE, headline=HOSTILE, evidence=(HOSTILE,)),) * 9, HOSTILE, advised=EVERYWHERE),
+        Entries((Entry(HOSTILE, headline=HOSTILE, evidence=(Evidence(HOSTILE),)),) * 9, HOSTILE, advised=EVERYWHERE),
         Bars((Bar(HOSTILE, HOSTILE, parts),), parts, with_amounts=True, forms=EVERYWHERE),
         Pictures((drawing,)),
         Fold(HOSTILE, (Meanings((Meaning(HOSTILE, HOSTILE),), HOSTILE),)),
@@ -150,7 +151,7 @@ def test_more_entries_than_fit_are_counted() -> None:
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
 def test_advice_is_in_the_forms_that_have_it_and_evidence_is_folded(form: Form) -> None:
-    one = Entry("problem", headline="It waits.", advice="Do this; or that.", evidence=("18 gaps",))
+    one = Entry("problem", headline="It waits.", advice="Do this; or that.", evidence=(Evidence("18 gaps"),))
     assert "Try this" not in shown(form, Entries((one,), "new"))
     words = shown(form, Entries((one,), "new", is_numbered=True, advised=EVERYWHERE))
     assert ("Try this: Do this…" in words, "Evidence: 18 gaps" in words) == (form == "text", form == "markdown")

@@ -146,9 +146,9 @@ def test_the_ledger_bar_adds_up() -> None:
 
 
 def test_parts_of_the_page_are_in_order() -> None:
-    parts = ("verdict", "ledger", "findings", "gaps", "provenance", "glossary")
+    parts = ("verdict", "plan", "ledger", "gaps", "provenance", "glossary")
     sections = [one for one in page_of("full").ids if one.startswith("section-") or one in parts]
-    assert sections[:6] == ["verdict", "ledger", "findings", "gaps", "section-tensor_cores", "section-counters"]
+    assert sections[:6] == ["verdict", "plan", "ledger", "gaps", "section-tensor_cores", "section-counters"]
     assert sections[-3:] == ["section-capture_check", "provenance", "glossary"]
 
 
@@ -169,7 +169,7 @@ def test_what_was_not_measured_is_said_in_one_place() -> None:
 
 def test_the_verdict_and_the_key_numbers_are_said() -> None:
     for words in (
-        "The training loop waits for its data loader in 18 of 18 steps. Finding 1",
+        "The training loop waits for its data loader in 18 of 18 steps.",
         "56.7 %",
         "38.6 %",
         "41.0 to 58.2 %",
@@ -193,7 +193,7 @@ def test_each_term_of_the_glossary_is_explained() -> None:
 
 def test_an_underlined_term_leads_to_its_meaning() -> None:
     links = {link["href"] for link in page_of("full").all("a") if link.get("class") == "term"}
-    assert {"#term-busy", "#term-tensor-core-share", "#term-exposed", "#term-predicted-saving"} <= links
+    assert {"#term-busy", "#term-tensor-core-share", "#term-exposed", "#term-time-lost"} <= links
 
 
 def test_numbers_keep_the_value_of_the_report() -> None:
@@ -262,7 +262,7 @@ def test_the_same_matter_on_another_gpu_is_one_finding() -> None:
     both = (report.findings[0], replace(report.findings[0], device_id=1, lost_ns=10_000_000, evidence=("seen",)))
     page = Page(render("html", replace(report, findings=both)))
     assert len([one for one in page.all("li") if one.get("class", "").startswith("finding ")]) == 1
-    assert "time lost 10.0 ms, 0.5 % of steps 3 to 20; predicted saving up to 601 ms" in page.text
+    assert "GPU 1 1 ms a step, 0.5 %" in page.text
     assert "GPU 1: seen" in page.text
 
 

@@ -4,7 +4,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, chain, product
 from typing import Any
 
 import hand_made
@@ -13,6 +13,7 @@ import pytest
 from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import RENDERERS
+from nsyswrap.render.step_scale import StepScale, step_scale
 
 REPORTS = {"one GPU": hand_made.full_report(), "two GPUs": hand_made.two_gpu_report()}
 DURATION = re.compile(r"(?<![\w.,])(?:\d[\d,]*(?:\.\d+)?) (?:ns|µs|ms|s)(?!\w)")
@@ -51,15 +52,19 @@ def times(tree: dict[str, Any]) -> set[int | float]:
     idle = sorted(by_rule.values())
     window = tree["window"]["end_ns"] - tree["window"]["start_ns"]
     plain = {value for value in leaves(tree) if isinstance(value, int | float) and not isinstance(value, bool)}
-    return {*plain, *gap_lengths(tree), *idle, *accumulate(idle), *steps_if_fixed(tree), window}
+    return {*plain, *gap_lengths(tree), *idle, *accumulate(idle), window}
 
 
-def steps_if_fixed(tree: dict[str, Any]) -> Iterator[float]:
-    """Yield the step times that follow from the predicted savings."""
-    count, median = tree["step"]["count"], tree["step"]["recorded_ns"]
-    for finding in tree["findings"]:
-        for saving in (finding["saving"] or {}).values():
-            yield median - saving / count
+def of_steps(tree: dict[str, Any], scale: StepScale) -> Iterator[str]:
+    """Yield the times of a step that follow from plan and savings, on one scale, and the differences of all of them."""
+    count, window = tree["step"]["count"], tree["window"]["end_ns"] - tree["window"]["start_ns"]
+    ends = [[one["step"][name] for name in ("low_ns", "point_ns", "high_ns")] for one in tree["plan"]]
+    savings = [saving for one in tree["findings"] for saving in (one["saving"] or {}).values()]
+    steps = [scale.now_ns, *chain(*ends), *((window - saving) // count for saving in savings)]
+    shown = [round(step / scale.scale.divisor, scale.scale.decimals) for step in steps]
+    differences = [(one - other) * scale.scale.divisor for one, other in product(shown, repeat=2) if one > other]
+    lost = [one["lost_ns"] / window * scale.now_ns for one in tree["findings"]]
+    yield from map(scale.text, [*steps, *differences, *lost])
 
 
 def shares(tree: dict[str, Any]) -> set[str]:
@@ -81,10 +86,12 @@ def shares(tree: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 def test_every_time_is_one_of_the_json(form: str, report: Report) -> None:
     tree = json.loads(RENDERERS["json"](report))
+    scale = step_scale(report)
+    assert scale is not None
     known = {show(value) for value in times(tree) for show in (units.duration, units.point)}
     printed = set(DURATION.findall(text_of(form, report)))
     assert printed
-    assert printed - known == set()
+    assert printed - known - set(of_steps(tree, scale)) == set()
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])

@@ -120,7 +120,7 @@ def test_kernels_by_range_are_cut_sooner() -> None:
 
 def test_sections_follow_each_other_in_their_groups() -> None:
     found: list[DocumentSection] = list(page_sections.sections(FULL))
-    assert list(dict.fromkeys(one.group for one in found)) == ["GPU", "Program", "CPU", "About this report"]
+    assert list(dict.fromkeys(one.group for one in found)) == ["GPU", "Program and CPU", "About this report"]
     assert [one.key for one in found][:3] == ["section-tensor_cores", "section-counters", "section-kernels"]
     assert [one.key for one in found][-3:] == ["missing", "provenance", "glossary"]
 

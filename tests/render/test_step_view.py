@@ -48,10 +48,11 @@ def test_the_timeline_of_the_step_alone_has_its_times(*, is_exact: bool) -> None
             assert row.sums.sum() == end - start
 
 
-def test_findings_have_the_numbers_of_the_page() -> None:
+def test_the_findings_of_the_page_and_the_problem_of_the_verdict_have_places() -> None:
     report = timeline_report()
-    found = json.loads(step_view.script_data(report))["findings"]
-    assert [one["number"] for one in found] == list(range(1, len(found) + 1))
+    said = json.loads(step_view.script_data(report))
+    found = said["findings"]
+    assert said["problem"] in {"", *(one["anchor"] for one in found)}
     page = render("html", report)
     assert all(f'id="{one["anchor"]}"' in page for one in found)
 
@@ -77,9 +78,9 @@ def test_a_gpu_without_streams_has_the_host_of_its_rank() -> None:
 
 @pytest.mark.slow
 def test_the_rank_of_a_step_is_named_once(real_trace: Callable[[str], Trace]) -> None:
-    """Ranks may have different numbers of steps, so the note names the rank; the GPU follows without it."""
+    """Ranks may have different numbers of steps, so the note names the rank of the verdict, and the GPU does not."""
     step = step_view.typical_step(build_report(real_trace("ranks/loader"), with_timeline=True))
     assert step is not None
-    assert step.note.endswith(" of rank 0, as recorded")
-    assert step.gpu == "GPU 0"
-    assert step.labels == ("rank 0, GPU 0", "rank 1, GPU 1")
+    assert step.note.endswith(" of rank 1, as recorded")
+    assert step.gpu == "GPU 1"
+    assert step.labels == ("rank 1, GPU 1", "rank 0, GPU 0")

@@ -9,7 +9,7 @@ from hand_made import MS
 
 from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Window
-from nsyswrap.model import Finding, Severity, StepTimes
+from nsyswrap.model import Finding, Severity
 from nsyswrap.render import rows, summary_model
 
 FULL = hand_made.full_report()
@@ -78,53 +78,6 @@ def test_the_cost_of_a_finding_is_a_share_of_its_own_window() -> None:
 
 def test_a_cost_summed_over_gpus_is_no_share_of_one_window() -> None:
     assert summary_model.finding_share(finding(None, lost_ns=150 * MS)) == ""
-
-
-def test_time_lost_and_saving_are_one_line() -> None:
-    """With steps, the line has the saving as a step time, too: 9 steps of 10 ms take 1 ms of 90 ms less."""
-    lost = "time lost 1.00 ms, 1.0 % of steps 1 to 9; predicted saving up to 1.00 ms"
-    assert summary_model.lost_and_saved(hand_made.empty_report(), finding()) == lost
-    with_steps = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 90 * MS, "9 steps", "steps"))
-    assert summary_model.lost_and_saved(with_steps, finding()) == (
-        f"{lost} (10.0 ms a step; 9.89 to 10.0 ms if fixed, up to 1.01 times as fast)"
-    )
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (0, 45 * MS, "10.0 ms a step; 5.00 to 10.0 ms if fixed, up to 2.00 times as fast"),
-        (45 * MS, 45 * MS, "10.0 ms a step; 5.00 ms if fixed, 2.00 times as fast"),
-        (9 * MS, 89_991_000, "10.0 ms a step; 1.00 µs to 9.00 ms if fixed, 1.11 to 10,000 times as fast"),
-        (0, 90 * MS, ""),
-        (0, 0, ""),
-    ],
-)
-def test_a_saving_is_a_step_time(low: int, high: int, expected: str) -> None:
-    """There is no step time if nothing is saved, or if the saving exceeds the time of the steps."""
-    report = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 90 * MS, "9 steps", "steps"))
-    assert summary_model.step_saving(report, finding(saving=between(low, high))) == expected
-    assert summary_model.step_saving(report, finding(saving=None)) == ""
-
-
-def test_the_step_is_the_mean_as_in_the_verdict() -> None:
-    """Nine steps of 10 ms at the median take 180 ms together."""
-    report = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 180 * MS, "9 steps", "steps"))
-    saved = finding(saving=between(90 * MS, 90 * MS))
-    assert summary_model.step_saving(report, saved) == "20.0 ms a step; 10.0 ms if fixed, 2.00 times as fast"
-
-
-def test_a_finding_that_takes_no_time_has_no_time_lost() -> None:
-    empty = hand_made.empty_report()
-    assert summary_model.lost_and_saved(empty, finding(lost_ns=0)) == "predicted saving up to 1.00 ms"
-    assert summary_model.lost_and_saved(empty, finding(lost_ns=0, saving=between(0, 0))) == ""
-
-
-def test_a_saving_that_cannot_be_predicted_is_said_so() -> None:
-    unknown = finding(saving=None)
-    assert summary_model.lost_and_saved(FULL, unknown) == (
-        "time lost 1.00 ms, 1.0 % of steps 1 to 9; no saving predicted (placed by time lost)"
-    )
 
 
 def test_the_same_matter_on_several_gpus_is_one_group() -> None:

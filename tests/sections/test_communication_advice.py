@@ -220,7 +220,8 @@ def test_measured_links_count_instead_of_the_data_sheet(measured: int, rule: str
 
 def test_links_of_several_hosts_are_not_judged() -> None:
     context = find_context(trace_of(job(linked(10))), Settings(clock_errors={1: 100}))
-    assert fastest(context, find_collectives(context), 0) is None
+    collectives = find_collectives(context)
+    assert fastest(context, collectives, collectives.row) is None
 
 
 def of_real(context: TraceContext) -> list[tuple[str, str]]:
@@ -248,6 +249,7 @@ def test_links_of_real_jobs(real_context: RealContext) -> None:
     """Over NVLink an H200 moves more than 200 bytes a ns; without peer-to-peer and on one channel, less than 40."""
     for name, low, high in (("ranks/balanced", 200, 450), ("ddp_2gpu_slow_links", 10, 40)):
         context = real_context(name)
-        found = fastest(context, find_collectives(context), 0)
+        collectives = find_collectives(context)
+        found = fastest(context, collectives, collectives.row)
         assert found is not None
         assert low < found[1] / 1e9 < high

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 
 import pytest
+from nsyswrap.render.plan_view import plan
 from real_captures import RealContext, of_captures
 
 import nsyswrap.rules
 import nsyswrap.sections
-from nsyswrap.render.plan_view import plan
 from nsyswrap.report import report_of
 from nsyswrap.rules import rule_of
 from nsyswrap.rules.program_kind import Framework, ProgramKind, Wording

@@ -34,9 +34,9 @@ LAYERS = {
     "report": 13,
     "compare": 14,
     "many": 14,
-    "experiments": 15,
     "runs": 15,
     "sweep": 15,
+    "experiments": 15,
     "gate": 16,
     "render": 17,
     "api": 18,
@@ -60,6 +60,7 @@ HOMES = {
     "torch": (
         *("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch", "nsyswrap.capture.alternatives_probe"),
         *("nsyswrap.capture.link_rates_probe", "nsyswrap.capture.product_rates_probe"),
+        "nsyswrap.experiments.work_record",
     ),
     "nvtx": ("nsyswrap.capture.annotate",),
 }

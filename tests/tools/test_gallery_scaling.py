@@ -3,6 +3,7 @@
 import importlib
 import json
 import lzma
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ def report(options: str, steps: int, step_ms: int, gpus: tuple[tuple[int, ...], 
     devices = []
     for parts in gpus:
         row = {name: part * MS * steps for name, part in zip(ROWS, parts, strict=True)}
-        devices.append({**row, "idle_ns": step_ms * MS * steps - sum(row.values())})
+        whole = step_ms * MS * steps
+        devices.append({**row, "idle_ns": whole - sum(row.values()), "window_ns": whole})
     kernels = [{"name": "gemm", "count": 10, "total_ns": 6 * MS}]
     kernels += [{"name": "ncclDevKernel_Broadcast_RING_LL(args)", "count": 4, "total_ns": nccl}] if nccl else []
     return {
@@ -69,8 +71,16 @@ def test_ranks_make_a_step_together() -> None:
     alone, ranks = found[1, 128, "one"], found[2, 128, "ddp"]
     assert alone.steps == ranks.steps == 28
     assert ranks.report["sections"]["steps"]["facts"]["measured_steps"]["value"] == 56
+    assert len(found) == 20
     for cell in found.values():
         assert sum(cell.parts().values()) == pytest.approx(cell.step_ns)
+
+
+def test_what_several_gpus_add_to_a_step_is_explained_to_the_microsecond() -> None:
+    """One, two and four GPUs, each batch, both modes: what is left is zero."""
+    rows = [line.strip("|").split("|") for line in tool.part().splitlines() if re.match(r"\| [24] GPUs, batch", line)]
+    assert len(rows) == 16
+    assert {row[-1].strip() for row in rows} == {"0.000"}
 
 
 def test_the_parts_add_up_to_the_difference_of_the_steps(sweep: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_committed_report_has_the_verdict_and_the_order_of_its_page() -> None:
 def test_the_order_of_findings_is_that_of_today() -> None:
     report = hand_made.full_report()
     backwards = replace(report, findings=report.findings[::-1])
-    assert slim.judged(backwards).findings == in_order(report.sections, report.findings)
+    assert slim.judged(backwards).findings == in_order(report.sections, report.findings, report.plan)
 
 
 def test_an_older_report_is_about_the_steps_as_recorded() -> None:

@@ -34,6 +34,8 @@ STEPS_VARIABLE = "NSYSWRAP_STEPS"
 XRAY_VARIABLE = "NSYSWRAP_XRAY"
 # Folder of the experiments, and file with those to try; only ``nsyswrap try`` sets it.
 EXPERIMENTS_VARIABLE = "NSYSWRAP_EXPERIMENTS"
+# A file with a function ``start`` that observes this process, in a run that is neither profiled nor timed.
+OBSERVER_VARIABLE = "NSYSWRAP_OBSERVER"
 
 
 def start(folder: str) -> None:
@@ -47,6 +49,9 @@ def start(folder: str) -> None:
         batches = int(os.environ.get(CACHED_BATCHES_VARIABLE, "0"))
         if batches:
             _after_import("torch", lambda torch: _cache_batches(torch, batches))
+        observer = os.environ.get(OBSERVER_VARIABLE)
+        if observer:
+            _observe(observer)
         if os.environ.get(MARKS_VARIABLE) != "0":
             _mark(clock)
     except Exception as error:  # noqa: BLE001 - the program runs without marks
@@ -106,6 +111,16 @@ def _cache_batches(torch: "ModuleType", batches: int) -> None:
     from .batch_cache import cache_batches
 
     cache_batches(torch, batches)
+
+
+def _observe(path: str) -> None:
+    """Start the observer in a file."""
+    import importlib
+
+    folder, file = os.path.split(path)
+    package = sys.modules[__name__.rpartition(".")[0]]
+    package.__path__.append(folder)
+    importlib.import_module(f"{package.__name__}.{os.path.splitext(file)[0]}").start(_after_import)  # noqa: PTH122
 
 
 def _after_import(name: str, then: "Callable[[ModuleType], object]") -> None:

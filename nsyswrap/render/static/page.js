@@ -1,4 +1,4 @@
-// Theme, glossary terms, keys, links and print. No text becomes markup here.
+// Theme, glossary terms, keys and links. No text becomes markup here.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -132,10 +132,9 @@
       entries.forEach((one) => (one.isIntersecting ? seen.add(one.target.id) : seen.delete(one.target.id)));
       const current = [...links.keys()].find((id) => seen.has(id));
       links.forEach((link, id) => (id === current ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
-      const link = links.get(current);
-      if (link && nav.scrollWidth > nav.clientWidth) nav.scrollLeft = link.offsetLeft - nav.clientWidth / 3;
     }, { rootMargin: "-15% 0px -55% 0px" });
     links.forEach((_, id) => { const part = byId(id); if (part) watch.observe(part); });
+    nav.addEventListener("click", (event) => { if (event.target.closest("a")) nav.hidePopover?.(); });
   }
 
   function startHelp() {
@@ -182,16 +181,6 @@
     });
   }
 
-  // Everything is open on paper; afterwards the screen is as it was.
-  function startPrint() {
-    let opened = [];
-    addEventListener("beforeprint", () => {
-      opened = [...document.querySelectorAll("details:not([open])")];
-      opened.forEach((one) => { one.open = true; });
-    });
-    addEventListener("afterprint", () => opened.splice(0).forEach((one) => { one.open = false; }));
-  }
-
   Object.assign(globalThis.nsyswrap, { announce, unfold, show, toTimeline });
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelector(".tools").hidden = false;
@@ -200,6 +189,5 @@
     startLinks();
     startContents();
     startKeys(startHelp());
-    startPrint();
   });
 })();

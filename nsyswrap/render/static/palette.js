@@ -8,11 +8,30 @@
   let shown = [];
   let at = 0;
 
-  const entry = (kind, label, act, also = "") => ({ kind, label, act, sought: `${kind} ${label} ${also}`.toLowerCase() });
+  const entry = (kind, label, act, also = "", note = "") => ({ kind, label, act, note, sought: `${kind} ${label} ${also}`.toLowerCase() });
 
-  /** Return an entry that selects. */
-  const selecting = (detail, label = detail.id, also = "") =>
-    entry(detail.kind, label, () => { selection.select(detail); selection.reveal(detail); }, also);
+  /** Return an entry that selects; its note says the time and the place. */
+  const selecting = (detail, label = detail.id, also = "", note = "") =>
+    entry(detail.kind, label, () => { selection.select(detail); selection.reveal(detail); }, also, note);
+
+  /** Return the time and the place of a step. */
+  const whenOf = ({ start_ns: start, end_ns: end }) => `${((end - start) / 1e6).toPrecision(3)} ms from ${(start / 1e9).toFixed(6)} s`;
+
+  /** Return the time and the place of each kernel and each range, by name, from the tables of the page. */
+  function placesOf(tables) {
+    const found = new Map();
+    for (const table of nsyswrap.tables.filter((one) => tables.test(one.table.dataset.name) && one.columns.has("total_ns"))) {
+      const unit = table.heads[table.columns.get("total_ns")].querySelector(".unit")?.textContent ?? "";
+      const part = table.table.closest("section")?.querySelector("h2 bdi").textContent ?? "";
+      for (const row of table.first) {
+        const time = `${row.cells[table.columns.get("total_ns")].textContent.trim()} ${unit}`.trim();
+        const where = ["module", "phase"].filter((name) => table.columns.has(name)).map((name) => table.text(row, name)).find(Boolean);
+        const name = table.text(row, "name");
+        if (!found.has(name)) found.set(name, `${time}, ${where || part}`);
+      }
+    }
+    return found;
+  }
 
   // The part that is gone to has the focus, so that Tab goes on from there.
   const go = (id) => () => {
@@ -32,7 +51,7 @@
     const count = new Map();
     for (const { id } of steps) count.set(id, (count.get(id) ?? 0) + 1);
     const label = ({ id, start_ns: start }) => (count.get(id) > 1 ? `${id}, from ${(start / 1e9).toFixed(6)} s` : id);
-    return steps.map((step) => selecting(step, label(step)));
+    return steps.map((step) => selecting(step, label(step), "", whenOf(step)));
   }
 
   const stepPart = (name) => document.querySelector(`[data-step="${name}"]`);
@@ -60,10 +79,11 @@
   function entries() {
     const steps = [...things.steps().values()].sort((one, other) => one.start_ns - other.start_ns);
     const names = new Set(steps.map((step) => step.id));
-    const findings = things.findings().map((one) => selecting(things.plain("finding", one.id), one.querySelector("h3").textContent, things.ruleOf(one)));
+    const findings = things.findings().map((one) => selecting(things.plain("finding", one.id), one.querySelector("h3").textContent, things.ruleOf(one), one.querySelector(".saving, .cost dd")?.textContent ?? ""));
     const parts = [...document.querySelectorAll("nav a")].map((link) => entry("part", link.textContent, go(link.hash.slice(1))));
-    const plain = (kind, ids) => [...ids].map((id) => selecting(things.plain(kind, id)));
-    const kernels = [...things.kernels()].map((name) => selecting(things.plain("kernel", name), things.shortName(name), name));
+    const [ofKernels, ofRanges] = [placesOf(/^kernels-/), placesOf(/^ranges-(summary|projection)$/)];
+    const plain = (kind, ids) => [...ids].map((id) => selecting(things.plain(kind, id), id, "", ofRanges.get(id)));
+    const kernels = [...things.kernels()].map((name) => selecting(things.plain("kernel", name), things.shortName(name), name, ofKernels.get(name)));
     const ranges = [...things.ranges()].filter((name) => !names.has(name));
     const words = [...document.querySelectorAll("#glossary .pairs > div")].map((one) => entry("word", one.querySelector("dt").textContent, go(one.id), labelsOf(one.id)));
     return [
@@ -90,6 +110,7 @@
     made.id = `palette-${number}`;
     made.setAttribute("role", "option");
     made.append(nsyswrap.make("span", "kind", one.kind), nsyswrap.make("bdi", "", one.label));
+    if (one.note) made.append(nsyswrap.make("span", "place-note", one.note));
     return made;
   }
 

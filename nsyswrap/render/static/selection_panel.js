@@ -127,7 +127,7 @@
     const panel = byId("selection");
     const chosen = selection.current();
     // Open where there is room, until the reader closes it.
-    if (chosen.kind && !isKnown) byId("selection-body").open = matchMedia("(min-width: 40.01rem)").matches;
+    if (chosen.kind && !isKnown) byId("selection-body").open = matchMedia("(min-width: 60.01rem)").matches;
     isKnown ||= Boolean(chosen.kind);
     panel.hidden = !chosen.kind;
     document.documentElement.classList.toggle("has-selection", Boolean(chosen.kind));
@@ -158,6 +158,10 @@
     act("selection-only", () => selection.limit(!selection.isLimited()));
     act("selection-link", () => nsyswrap.copy(byId("selection-link"), location.href, "Copied"));
     act("selection-clear", selection.clear);
+    for (const button of document.querySelectorAll("[data-timeline]")) {
+      button.hidden = !byId("timeline");
+      button.addEventListener("click", () => { selection.select(things.plain("finding", button.dataset.timeline)); nsyswrap.toTimeline(); });
+    }
     document.addEventListener(selection.EVENT, announce);
     document.addEventListener("nsyswrap:marked", show);
   }

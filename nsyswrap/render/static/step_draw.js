@@ -241,12 +241,13 @@ function kernelTime(data, streams, name, columns) {
   return found.length ? found.reduce((one, other) => one.map((ns, x) => ns + other[x])) : null;
 }
 
-/** Return the findings that have time in a step, with their time in each column. */
+/** Return the findings that have time in a step, with their time in each column; their numbers have no holes. */
 function stepFindings(data, say, gpu, streams, columns, taken) {
   return say.findings
     .filter(({ devices }) => !devices.length || devices.includes(gpu.device))
     .map((one) => ({ ...one, sums: one.place[0] === "stream" ? kernelTime(data, streams, one.place[1], columns) : taken.get(one.place[1]) }))
-    .filter(({ sums }) => sums);
+    .filter(({ sums }) => sums)
+    .map((one, at) => ({ ...one, number: at + 1 }));
 }
 
 /** Return the lanes of a GPU; together they hold each nanosecond of the step once. */
@@ -315,7 +316,10 @@ function stepModel(data, say, gpu, span, scale) {
     top += STEP_HEAD + lane.height + STEP_BELOW;
   }
   const arrows = stepArrows(data, streams, lanes, span, scale);
-  return { span, scale, lanes, arrows, findings, streams, columns: widths.length, part: length / scale, height: top + STEP_AXIS };
+  const place = findings.find(({ anchor }) => anchor === say.problem)?.place ?? [];
+  // Kernels of all kinds are one layer of the lane of a GPU.
+  const problem = place[0] === "stream" ? "compute" : place[1];
+  return { span, scale, problem, lanes, arrows, findings, streams, columns: widths.length, part: length / scale, height: top + STEP_AXIS };
 }
 
 /** Return times of the axis, from the start of the step. */
@@ -335,7 +339,7 @@ function markDrawing(one, lane) {
     group.append(drawn("rect", { class: "st-plate", x: 2, y: -8, width: one.plate, height: 16, rx: 8 }));
   }
   if (one.number) {
-    const label = `Finding ${one.number}: ${one.title}`;
+    const label = `${one.number}: ${one.title}`;
     group.append(drawn("a", { href: `#${one.anchor}`, tabindex: -1, "aria-label": label },
       drawn("circle", { class: "st-pin", cx: one.dx, r: 8 }),
       drawn("text", { class: "st-number", x: one.dx, y: 4, "font-size": 12, "text-anchor": "middle" }, one.number)));
@@ -355,11 +359,12 @@ function laneDrawing(lane, model) {
   ]);
   const found = [drawn("text", { class: "st-head", y: y - 5, "font-size": 12 }, lane.name, ...amounts)];
   const width = `${100 * model.part}%`;
+  const isQuiet = (part) => Boolean(model.problem) && lane.row?.kind === "gpu" && part.key !== model.problem;
   if (lane.key !== "idle") {
     found.push(drawn("rect", { class: "st-ground", y, width, height }));
   }
   const box = { y, width, height, viewBox: `0 0 ${model.columns} ${STEP_UNITS}`, preserveAspectRatio: "none" };
-  found.push(drawn("svg", box, ...lane.parts.map((part) => drawn("path", { class: `h-${part.hue}`, d: part.path }))));
+  found.push(drawn("svg", box, ...lane.parts.map((part) => drawn("path", { class: `h-${part.hue}${isQuiet(part) ? " st-quiet" : ""}`, d: part.path }))));
   if (lane.key === "idle") {
     found.push(drawn("rect", { y, width, height, fill: "url(#stripes)", "pointer-events": "none" }));
   }

@@ -25,7 +25,7 @@ async function stepOfPage(page, file) {
   }
   const title = elementText(page, "<title>", " · nsyswrap</title>").replace(/&(?:amp|lt|gt|#34|#39);/g, (one) => ENTITIES[one]);
   // Numbers of findings lead into this page, so the step of another one has none.
-  const say = { ...JSON.parse(said), findings: [] };
+  const say = { ...JSON.parse(said), findings: [], problem: "" };
   return { data, say, gpu, row, item: order[(order.length - 1) >> 1], of: title ? `${title}, ${file}` : file };
 }
 

@@ -13,7 +13,7 @@ class StepPicture {
     this.part("gpu").append(...this.gpus.map(({ label }, at) => new Option(label, at)));
     this.part("gpu").parentElement.hidden = this.gpus.length < 2;
     this.pinned = null;
-    this.choose(this.gpus[0]);
+    this.choose(this.gpus.find(({ device }) => device === this.say.device) ?? this.gpus[0]);
     this.part("controls").hidden = false;
     this.listen();
     this.follow();

@@ -1,4 +1,4 @@
-// The summary as a picture, drawn from what the page shows: verdict, step now and plan, 1200 by 630 pixels.
+// The summary as a picture, drawn from what the page shows: verdict, step now and the first cards, 1200 by 630 pixels.
 (() => {
   "use strict";
   const [WIDTH, HEIGHT, EDGE] = [1200, 630, 56];
@@ -37,9 +37,9 @@
   function drawStep(pen, y, colours) {
     const width = WIDTH - 2 * EDGE;
     const share = (shape, name) => (Number.parseFloat(shape.getAttribute(name)) || 0) / 100;
-    const shapes = [...document.querySelectorAll(".now .bar > rect")];
+    const shapes = [...document.querySelectorAll(".hero .bar:first-of-type > rect")];
     if (!shapes.length) return y;
-    const top = write(pen, textOf(document.querySelector(".now figcaption")), EDGE, y, { colour: colours.soft }) + 8;
+    const top = write(pen, textOf(document.querySelector(".hero .scale p")), EDGE, y, { colour: colours.soft }) + 8;
     let [x, below] = [EDGE, top];
     for (const shape of shapes) {
       pen.fillStyle = fillOf(shape);
@@ -55,15 +55,13 @@
     return below + 108;
   }
 
-  /** Draw the first rows of the plan. */
-  function drawPlan(pen, y, colours) {
-    [...document.querySelectorAll(".plan > ol > li")].slice(0, 3).forEach((row, at) => {
+  /** Draw what the first cards save, and the step then. */
+  function drawCards(pen, y, colours) {
+    [...document.querySelectorAll(".finding")].slice(0, 3).forEach((card, at) => {
       const top = y + at * 42;
-      const word = (name, x, options) => write(pen, textOf(row.querySelector(name)), EDGE + x, top, options);
-      word(".what", 0, { colour: colours.ink, width: 380 });
-      word(".when", 400, { weight: 600, colour: colours.ink, width: 230 });
-      word(".saving", 635, { size: 17, colour: colours.soft, width: 220 });
-      word(".speed", 860, { size: 17, colour: colours.soft });
+      const word = (name, x, options) => write(pen, textOf(card.querySelector(name)), EDGE + x, top, options);
+      word(".saving", 0, { weight: 600, colour: colours.ink, width: 240 });
+      word(".then", 260, { colour: colours.ink });
     });
   }
 
@@ -81,10 +79,8 @@
     pen.fillRect(0, 0, WIDTH, HEIGHT);
     const about = [...document.querySelectorAll(".about dd")].slice(0, 2).map(textOf).join(", ");
     const head = write(pen, `${textOf(document.querySelector("h1"))}: ${about}`, EDGE, 36, { colour: colours.soft });
-    const verdict = document.querySelector(".verdict > p").cloneNode(true);
-    verdict.querySelector("a")?.remove();
-    const below = write(pen, textOf(verdict), EDGE, head + 14, { size: 34, weight: 700, colour: colours.ink, most: 4 });
-    drawPlan(pen, drawStep(pen, below + 16, colours), colours);
+    const below = write(pen, textOf(document.querySelector(".verdict > p")), EDGE, head + 14, { size: 34, weight: 700, colour: colours.ink, most: 4 });
+    drawCards(pen, drawStep(pen, below + 16, colours), colours);
     write(pen, "nsyswrap", EDGE, HEIGHT - 44, { size: 18, weight: 700, colour: colours.compute });
     return canvas;
   }

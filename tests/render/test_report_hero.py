@@ -1,4 +1,4 @@
-"""The bar below the verdict: the step now, divided into accounts that add up and have names."""
+"""The bars below the verdict: the step now, divided into accounts that add up and have names, and the step then."""
 
 import re
 from dataclasses import replace
@@ -6,10 +6,13 @@ from dataclasses import replace
 import hand_made
 import pandas as pd
 import pytest
+from hand_made import MS
 from real_captures import RealReport
 
-from nsyswrap.model import NO_PLAN, NO_STEP, Gpu, Report
-from nsyswrap.render import documents, render, step_bar
+from nsyswrap.base.interval import Interval
+from nsyswrap.model import NO_PLAN, NO_STEP, Gpu, Plan, PlannedChange, Report
+from nsyswrap.render import documents, render, report_hero
+from nsyswrap.render.document import Bar, Hero
 
 REPORT = hand_made.full_report()
 
@@ -27,11 +30,11 @@ def with_gpus(count: int) -> Report:
     return replace(REPORT, gpus=gpus, sections=tuple(sections))
 
 
-def bar_of(report: Report) -> step_bar.StepBar:
-    """Return the bar of a report that has one."""
-    shown = step_bar.step_bar(report)
+def bar_of(report: Report) -> Bar:
+    """Return the bar of the step now of a report that has one."""
+    shown = report_hero.hero(report)
     assert shown is not None
-    return shown
+    return shown.bars[0]
 
 
 @pytest.mark.parametrize("name", ["ranks/loader", "cnn_amp", "ddp_2gpu_slow_links"])
@@ -49,7 +52,7 @@ def test_the_parts_of_a_real_step_fill_the_bar_in_order(name: str, real_report: 
 
 
 def test_the_bar_is_the_mean_step() -> None:
-    assert bar_of(REPORT)[:2] == ("a mean step now", "111 ms")
+    assert bar_of(REPORT)[:2] == ("a step now", "111 ms")
 
 
 def test_without_steps_the_bar_is_the_window() -> None:
@@ -57,10 +60,40 @@ def test_without_steps_the_bar_is_the_window() -> None:
     assert shown[:2] == ("steps 3 to 20", "2.00 s")
 
 
+def hero_of(*steps: Interval[int]) -> Hero:
+    """Return the bars of a report whose plan has these steps."""
+    plan = Plan(111 * MS, tuple(PlannedChange("idle/data_wait", step) for step in steps))
+    shown = report_hero.hero(replace(REPORT, plan=plan))
+    assert shown is not None
+    return shown
+
+
+def test_the_second_bar_is_the_step_after_the_plan_on_the_scale_of_the_first() -> None:
+    now, then = hero_of(Interval(78 * MS, 84 * MS, 90 * MS), Interval(50 * MS, 55_500_000, 60 * MS)).bars
+    assert (now.amount, now.range) == ("111 ms", "")
+    assert then[:2] == ("after the plan", "56 ms")
+    assert (then.range, then.ends) == ("50 to 60", ("45.00", "54.00"))
+    assert [part.width for part in then.parts] == ["49.95"]
+
+
+@pytest.mark.parametrize(("high", "name"), [(90, "after the plan"), (91, "after 1 change of the plan")])
+def test_a_step_whose_range_is_wider_than_a_factor_of_three_is_no_bar(high: int, name: str) -> None:
+    assert hero_of(Interval(78 * MS, 84 * MS, 90 * MS), Interval(30 * MS, 50 * MS, high * MS)).bars[1].name == name
+
+
+@pytest.mark.parametrize(("high", "word"), [(108, "likely"), (109, "rough")])
+def test_the_answer_says_how_sure_it_is(high: int, word: str) -> None:
+    """Up to half as much again is likely; the words lead to how it is known."""
+    words, anchor = hero_of(Interval(72 * MS, 84 * MS, high * MS)).sure
+    assert words == f"How sure: {word}, simulated; the step is as recorded, with nsys"
+    assert anchor == "section-prediction"
+
+
 def test_several_gpus_share_a_bar() -> None:
-    """Its shares are the means over the GPUs, and it says so."""
+    """It is that of the GPU that the verdict is about; else its shares are the means over the GPUs, and it says so."""
     one, two = bar_of(REPORT), bar_of(with_gpus(2))
-    assert (one.whose, two.whose) == ("", "mean of 2 GPUs")
+    assert two.name == f"{one.name}, GPU 0"
+    assert bar_of(replace(with_gpus(2), verdict_rule=None)).name == f"{one.name}, mean of 2 GPUs"
     assert [part.share for part in one.parts] == [part.share for part in two.parts]
 
 
@@ -83,14 +116,14 @@ def test_small_accounts_of_idle_time_are_one() -> None:
 def test_without_a_gpu_there_is_no_bar() -> None:
     sections = tuple(section for section in REPORT.sections if section.key != "ledger")
     report = replace(REPORT, sections=sections)
-    assert step_bar.step_bar(report) is None
-    assert 'class="now"' not in render("html", report)
+    assert report_hero.hero(report) is None
+    assert 'class="hero"' not in render("html", report)
 
 
 @pytest.mark.parametrize("form", ["html", "slim"])
 def test_the_page_labels_the_bar_before_the_plan(form: str) -> None:
     page = documents.render("report", form, REPORT)
-    part = page[page.index('<figure class="now">') : page.index('id="plan"')]
+    part = page[page.index('<figure class="hero">') : page.index('id="plan"')]
     largest = max(bar_of(REPORT).parts, key=lambda row: float(row.width))
     assert f">{largest.inside.text}</text>" in part
     assert largest.label in largest.inside.text
@@ -102,7 +135,7 @@ def test_each_part_has_its_name_and_share_in_the_bar_or_beside_it(name: str, rea
     """On a wide page once. Only parts below 1 % have no name; a label in the bar is never without name or share."""
     report = real_report(name)
     page = render("html", report)
-    figure = page[page.index('<figure class="now">') : page.index('id="plan"')]
+    figure = page[page.index('<figure class="hero">') : page.index('id="plan"')]
     in_bar = re.findall(r">([^<>]+)</text>", figure)
     beside = re.findall(r"<span( class=\"only-narrow\")?>.*?</svg>(.*?) <b>(.*?)</b></span>", figure)
     only_here = [f"{label} {share}" for narrow, label, share in beside if not narrow]

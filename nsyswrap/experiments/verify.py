@@ -1,0 +1,306 @@
+"""`nsyswrap verify`: whether two programs do the same work, and which of them is faster.
+
+Each program runs once with its work recorded. Only if both do the same work, they run in turns, without nsys and
+without a record, and their times are compared: BASE, NEW, NEW, BASE, and so on, since a machine warms up and drifts.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from nsyswrap.base import units
+from nsyswrap.base.interval import Interval
+from nsyswrap.compare.bootstrap import runs_interval
+from nsyswrap.compare.comparison import Outcome
+from nsyswrap.experiments.verify_checks import RoundingGrowth, WorkCheck, WorkOutcome, checks, growth_of
+from nsyswrap.experiments.verify_runs import (
+    KeptWork,
+    ProgramTime,
+    VerifiedProgram,
+    WorkRun,
+    recorded,
+    roundoff_of,
+    timed,
+)
+
+Side = VerifiedProgram | KeptWork
+NAMES = ("BASE", "NEW")
+CONFIDENCE = 0.95
+FEWEST_TURNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """How two programs are verified.
+
+    Attributes:
+        find: Smallest change of time that must not pass unseen, as a share.
+        most_turns: Largest number of timed runs of each program; 0 compares the work alone.
+        timeout_s: Seconds after which a run is ended.
+        keeps: Whether the runs are kept: then those with rounding errors are made, too.
+    """
+
+    find: float = 0.05
+    most_turns: int = 10
+    timeout_s: float = 600.0
+    keeps: bool = False
+
+
+class Timing(NamedTuple):
+    """Which program is faster.
+
+    Attributes:
+        outcome: The answer.
+        ratio: Time of NEW over that of BASE, with its interval of 95 %.
+        base_ns: Times of BASE, in order.
+        new_ns: Times of NEW, in order.
+        of: What was timed: a step, or the whole run.
+    """
+
+    outcome: Outcome
+    ratio: Interval[float]
+    base_ns: tuple[float, ...]
+    new_ns: tuple[float, ...]
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of `nsyswrap verify`.
+
+    Attributes:
+        base: Name of BASE.
+        new: Name of NEW.
+        work: Whether they do the same work.
+        checks: What was compared.
+        timing: Which is faster; None where that was not measured.
+        notes: Limits of the result.
+        options: How it was made.
+    """
+
+    base: str
+    new: str
+    work: WorkOutcome
+    checks: tuple[WorkCheck, ...]
+    timing: Timing | None
+    notes: tuple[str, ...]
+    options: VerifyOptions
+
+    @property
+    def outcome(self) -> str:
+        """Return the answer in some words."""
+        if self.work is not WorkOutcome.SAME or self.timing is None:
+            return self.work.value
+        return f"{self.work.value}, {self.timing.outcome.value}"
+
+    @property
+    def passes(self) -> bool | None:
+        """Return whether NEW does the same work and is not slower; None where that is not known."""
+        if self.work is not WorkOutcome.SAME:
+            return False if self.work is WorkOutcome.OTHER else None
+        if self.timing is None or self.timing.outcome in (Outcome.FASTER, Outcome.NO_DIFFERENCE):
+            return True
+        return False if self.timing.outcome is Outcome.SLOWER else None
+
+    @property
+    def verdict(self) -> str:
+        """Return the answer in one or two sentences."""
+        failed = [each for each in self.checks if each.outcome is not WorkOutcome.SAME]
+        if failed:
+            first = next(each for each in failed if each.outcome is self.work).words
+            more = len(failed) - 1
+            rest = f" {units.counted(more, 'more check').capitalize()} failed." if more else ""
+            if self.work is WorkOutcome.CANNOT_TELL:
+                return f"Cannot tell whether the work is the same. {first}{rest}"
+            return f"NEW does other work: {first.replace('In step', 'in step', 1)}{rest}"
+        start = "NEW does the same work as BASE"
+        if self.timing is None:
+            return f"{start}."
+        low, point, high = (
+            units.factor(each) for each in (self.timing.ratio.low, self.timing.ratio.point, self.timing.ratio.high)
+        )
+        words = {
+            Outcome.FASTER: f"is faster: its {self.timing.of} takes {point} of the time ({low} to {high})",
+            Outcome.SLOWER: f"is slower: its {self.timing.of} takes {point} of the time ({low} to {high})",
+            Outcome.NO_DIFFERENCE: f"takes the same time, within {100 * self.options.find:g} %",
+            Outcome.CANNOT_TELL: f"may be faster or slower: its {self.timing.of} takes {low} to {high} of the time",
+        }
+        return f"{start} and {words[self.timing.outcome]}."
+
+
+def verify(
+    base: Side, new: Side, options: VerifyOptions, progress: Callable[[str], object] = lambda _words: None
+) -> tuple[Verification, KeptWork, KeptWork]:
+    """Run two programs, and return whether they do the same work and which is faster, with the runs of each.
+
+    Args:
+        base: The program before a change, or its runs.
+        new: The program after it, or its runs.
+        options: How.
+        progress: Called with what begins.
+
+    Raises:
+        UnfinishedError: A run took too long, or cannot be started.
+    """
+    runs = _Runs((base, new), options, progress)
+    found = runs.checks()
+    work, timing, notes = _worst(found), None, []
+    if work is WorkOutcome.SAME and options.most_turns:
+        timing = runs.timing()
+        if any(isinstance(each, KeptWork) for each in (base, new)):
+            notes.append("The programs were timed one after the other: other load may have come or gone in between.")
+    result = Verification(base.name, new.name, work, found, timing, tuple(notes), options)
+    return result, runs.kept(0), runs.kept(1)
+
+
+def _worst(found: Sequence[WorkCheck]) -> WorkOutcome:
+    outcomes = {each.outcome for each in found}
+    return next((each for each in (WorkOutcome.OTHER, WorkOutcome.CANNOT_TELL) if each in outcomes), WorkOutcome.SAME)
+
+
+class _Runs:
+    """The runs of both programs, made when they are needed."""
+
+    def __init__(self, sides: tuple[Side, Side], options: VerifyOptions, progress: Callable[[str], object]) -> None:
+        self._sides, self._options, self._progress = sides, options, progress
+        self._work: list[WorkRun] = []
+        self._growth: dict[int, RoundingGrowth | None] = {}
+        self._times: list[list[ProgramTime]] = [
+            list(each.times) if isinstance(each, KeptWork) else [] for each in sides
+        ]
+
+    def kept(self, side: int) -> KeptWork:
+        """Return the runs of one program."""
+        growth = self._grown(side) if self._options.keeps else None
+        grown, roundoff = (growth.run, growth.roundoff) if growth is not None else (None, 0.0)
+        return KeptWork(self._sides[side].name, self._work[side], grown, roundoff, tuple(self._times[side]))
+
+    def checks(self) -> tuple[WorkCheck, ...]:
+        """Return the checks of the work."""
+        self._work = [self._recorded(number) for number in (0, 1)]
+        return compared(self._work[0], self._work[1], lambda: self._grown(0), self._again)
+
+    def _again(self) -> WorkRun | None:
+        """Return another run of NEW; None where it is kept."""
+        new = self._sides[1]
+        if isinstance(new, KeptWork):
+            return None
+        self._progress("recording NEW again, to see whether it repeats itself")
+        return recorded(new, self._options.timeout_s)
+
+    def _recorded(self, number: int) -> WorkRun:
+        side, name = self._sides[number], NAMES[number]
+        if isinstance(side, KeptWork):
+            return side.work
+        self._progress(f"recording the work of {name}, {side.name}")
+        return recorded(side, self._options.timeout_s)
+
+    def _grown(self, number: int) -> RoundingGrowth | None:
+        """Return how far rounding changes the values of a program; None where it is kept without that."""
+        if number not in self._growth:
+            side, name = self._sides[number], NAMES[number]
+            if isinstance(side, KeptWork):
+                self._growth[number] = None if side.grown is None else RoundingGrowth(side.roundoff, side.grown)
+            else:
+                self._progress(f"recording {name} with rounding errors, to see how far they grow")
+                roundoff = max(map(roundoff_of, self._work))
+                self._growth[number] = growth_of(roundoff, recorded(side, self._options.timeout_s, roundoff))
+        return self._growth[number]
+
+    def timing(self) -> Timing | None:
+        """Time both programs in turns until it is clear which is faster; None where kept runs have too few times."""
+        looks = max(self._options.most_turns - FEWEST_TURNS + 1, 1)
+        found = None
+        for turn in range(self._options.most_turns):
+            self._progress(f"timing turn {turn + 1} of at most {self._options.most_turns}")
+            for number in (0, 1) if turn % 2 == 0 else (1, 0):
+                side = self._sides[number]
+                if not isinstance(side, KeptWork):
+                    self._times[number].append(timed(side, self._options.timeout_s))
+            counts = list(map(len, self._times))
+            if turn + 1 < min(FEWEST_TURNS, self._options.most_turns) or min(counts) < 1 or sum(counts) < FEWEST_TURNS:
+                continue
+            found = decided(self._times[0], self._times[1], self._options.find, 1 - (1 - CONFIDENCE) / looks)
+            if found.outcome is not Outcome.CANNOT_TELL or all(isinstance(each, KeptWork) for each in self._sides):
+                break
+        return found
+
+
+def compared(
+    base: WorkRun,
+    new: WorkRun,
+    grown: Callable[[], RoundingGrowth | None],
+    again: Callable[[], WorkRun | None],
+) -> tuple[WorkCheck, ...]:
+    """Return the checks of the work of two programs; values that are not equal need more runs.
+
+    Args:
+        base: The run of BASE.
+        new: The run of NEW.
+        grown: Returns how far rounding changes the values of BASE; None where that is not known.
+        again: Returns another run of NEW; None where there is none.
+    """
+    found = checks(base, new)
+    if not _differ_in_values_alone(found):
+        return found
+    growth = grown()
+    if growth is None:
+        words = "Values differ, and no run shows how far rounding changes them. Give a program as BASE."
+        return _uncertain(found, words)
+    found = checks(base, new, growth)
+    if _worst(found) is not WorkOutcome.OTHER:
+        return found
+    repeated = again()
+    if (
+        repeated is None
+        or _worst([each for each in checks(new, repeated, growth) if each.is_value]) is WorkOutcome.SAME
+    ):
+        return found
+    return _uncertain(found, "NEW does not repeat itself: two of its own runs differ, too. Set its seeds.")
+
+
+def _uncertain(found: Sequence[WorkCheck], words: str) -> tuple[WorkCheck, ...]:
+    """Return checks whose values differ for a reason that may not be the work."""
+    return tuple(
+        each._replace(outcome=WorkOutcome.CANNOT_TELL, words=words)
+        if each.is_value and each.outcome is WorkOutcome.OTHER
+        else each
+        for each in found
+    )
+
+
+def _differ_in_values_alone(found: Sequence[WorkCheck]) -> bool:
+    """Return whether checks of values failed, and no others."""
+    failed = [each for each in found if each.outcome is not WorkOutcome.SAME]
+    return bool(failed) and all(each.is_value for each in failed)
+
+
+def decided(base: Sequence[ProgramTime], new: Sequence[ProgramTime], find: float, confidence: float) -> Timing:
+    """Return which program is faster.
+
+    Args:
+        base: Timed runs of BASE, at least two.
+        new: Timed runs of NEW, as many.
+        find: Smallest change that must not pass unseen, as a share.
+        confidence: Of this look: with all looks together, the interval holds the true ratio in 95 % of cases.
+
+    Source: Bonferroni's correction for several looks; the interval is that of ``compare`` for several runs.
+    """
+    steps = [[each.step_ns for each in side] for side in (base, new)]
+    has_steps = all(each is not None for side in steps for each in side)
+    times = steps if has_steps else [[each.run_ns for each in side] for side in (base, new)]
+    logs = [np.log(np.array(side, dtype=np.float64)) for side in times]
+    interval = runs_interval(logs[0], logs[1], confidence)
+    ratio = Interval(*(math.exp(each) for each in (interval.low, interval.point, interval.high)))
+    outcome = Outcome.CANNOT_TELL
+    if ratio.high < 1:
+        outcome = Outcome.FASTER
+    elif ratio.low > 1:
+        outcome = Outcome.SLOWER
+    elif 1 - find < ratio.low and ratio.high < 1 + find:
+        outcome = Outcome.NO_DIFFERENCE
+    plain = [tuple(float(each) for each in side if each is not None) for side in times]
+    return Timing(outcome, ratio, plain[0], plain[1], "step" if has_steps else "run")
