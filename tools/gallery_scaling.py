@@ -55,7 +55,7 @@ grows. With `nn.DataParallel` on four GPUs, broadcast and reduction take half of
 batch of 16. With 128 it is about half of that, as published. The reduction takes as long as the
 broadcast here, and a fifth of it there. Each further GPU makes a step longer, because one process
 launches for all of them: the GPUs are idle most of the time. With DistributedDataParallel on four GPUs,
-small batches wait for the rank that launches last, and only a batch of 128 gains: {gain}
+small batches wait for the rank that launches last, and only with a batch of 128 do more GPUs help: {shares}
 """
 IDENTITY = """What a step on several GPUs takes longer than on one with the same batch, in ms, mean over GPUs. The parts
 add up to the difference; what is left is the last column:
@@ -162,10 +162,10 @@ def _published(found: Sequence[Cell]) -> Iterator[str]:
             first = ", first" if re.search(pattern, cell.activities()[0][0]) else ""
             here = f"{_percent(cell.share(pattern))}{first}"
             yield _line((str(batch), activity, said, str(gpus), here, str(cell.gpus)))
-    yield from ("", REMARK.format(gain=_gain(found)))
+    yield from ("", REMARK.format(shares=_shares(found)))
 
 
-def _gain(found: Sequence[Cell]) -> str:
+def _shares(found: Sequence[Cell]) -> str:
     """Return how many times the work the most GPUs do with DistributedDataParallel, by batch."""
     alone = {cell.batch: cell.step_ns for cell in found if cell.gpus == 1}
     most = max(cell.gpus for cell in found)
