@@ -89,7 +89,7 @@ class HostMonitor:
         self._throttled = Series()
         self._quota: cpu_quota.Quota | None = None
         self._cores: dict[str, int] = {}
-        self._gpus: list[tuple[nvml.GpuReader, Series]] = []
+        self._gpus: list[tuple[nvml.GpuReader, Series, Series]] = []
         self._living: list[int] = []
         self._spent_ns = 0
         self._over = threading.Event()
@@ -141,14 +141,17 @@ class HostMonitor:
                 {"process": own, **series.columns(("major_faults", "read_bytes", "written_bytes"))}
                 for own, series in self._processes.values()
             ],
-            "gpus": [{**reader.description, **series.columns(nvml.COLUMNS)} for reader, series in self._gpus],
+            "gpus": [
+                {**reader.description, **series.columns(nvml.COLUMNS), "energy": energy.columns(("mj",))}
+                for reader, series, energy in self._gpus
+            ],
         }
 
     def _sample_all(self, program: int) -> None:
         """Sample until the end; what cannot be read is left out."""
         began = time.thread_time_ns()
         with nvml.readers() as gpus:
-            self._gpus = [(each, Series()) for each in gpus]
+            self._gpus = [(each, Series(), Series()) for each in gpus]
             over, period = False, PERIOD_S
             while not over:
                 over = self._over.is_set() or (bool(self._times) and not self._living)
@@ -172,9 +175,11 @@ class HostMonitor:
         if self._quota is not None and (throttled := self._quota.throttled()) is not None:
             self._throttled.add(number, throttled)
         if number % GPUS_EVERY == 0:
-            for reader, series in self._gpus:
+            for reader, series, energy in self._gpus:
                 if (state := reader.state()) is not None:
                     series.add(number, state)
+                if (used := reader.energy_mj()) is not None:
+                    energy.add(number, (used,))
 
     def _sample_process(self, process: int, number: int) -> None:
         """Add the run times of a process's threads, its page faults and its disk reads; it may end meanwhile."""

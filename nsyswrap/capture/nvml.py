@@ -1,4 +1,4 @@
-"""The state of the GPUs from NVML: clocks, why they are limited, power and temperature. No package is needed.
+"""The state of the GPUs from NVML: clocks, why they are limited, power, temperature, energy. No package is needed.
 
 Source: nvml.h of CUDA 12 and 13 (constants) and the NVML API reference.
 """
@@ -54,6 +54,13 @@ class GpuReader:
         celsius = self._number("nvmlDeviceGetTemperature", _TEMPERATURE_GPU) or 0
         # Power and temperature change all the time. Power is rounded, so that more rows are equal and need not be kept.
         return clock, reasons, round(power, -4), celsius, self._processes()
+
+    def energy_mj(self) -> int | None:
+        """Return the energy since the driver was loaded, in mJ; None where the GPU has no counter, before Volta."""
+        value = ctypes.c_ulonglong()
+        function = getattr(self._library, "nvmlDeviceGetTotalEnergyConsumption", None)
+        failed = function is None or function(self._handle, ctypes.byref(value))
+        return None if failed else int(value.value)
 
     def _number(self, call: str, *kind: int) -> int | None:
         value = ctypes.c_uint()

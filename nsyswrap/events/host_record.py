@@ -61,6 +61,7 @@ class GpuSamples:
         max_sm_mhz: The highest clock of its multiprocessors.
         power_limit_mw: Its power limit; 0 if unknown.
         samples: ``sm_mhz``, ``reasons``, ``power_mw``, ``celsius`` and ``processes``.
+        energy: Its energy so far, ``mj``; empty where it has no counter, and in older records.
     """
 
     index: int
@@ -69,6 +70,7 @@ class GpuSamples:
     max_sm_mhz: int
     power_limit_mw: int
     samples: Samples
+    energy: Samples = NO_SAMPLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,4 +171,5 @@ def _gpu(recorded: Mapping[str, Any], times: Times) -> GpuSamples:
         max_sm_mhz=int(recorded["max_sm_mhz"]),
         power_limit_mw=int(recorded["power_limit_mw"]),
         samples=_samples(recorded, times, ("sm_mhz", "reasons", "power_mw", "celsius", "processes")),
+        energy=_samples(recorded["energy"], times, ("mj",)) if recorded.get("energy") else NO_SAMPLES,
     )

@@ -6,9 +6,11 @@ It is in `xray.json` beside the capture. The ranges of the same step in the capt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import prod
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 SCHEMA = "nsyswrap.xray/1"
+# Source: nsyswrap/capture/annotate/xray_sites.py.
+STEP, MODULE, BACKWARD, END = 0, 1, 2, 3
 
 # Bytes of an element of each type of PyTorch, by its name.
 ITEM_BYTES: Mapping[str, int] = {
@@ -114,6 +116,20 @@ class ModuleName:
     root: int = 0
 
 
+class HeldMemory(NamedTuple):
+    """How much memory tensors took on the GPU at a bound in the step.
+
+    Attributes:
+        where: ``STEP``, ``MODULE`` or ``BACKWARD`` for the start of one, and ``END`` more for its end.
+        module: Index of the module; None for others.
+        bytes: The memory.
+    """
+
+    where: int
+    module: int | None
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessXray:
     """The X-ray step of one process.
@@ -126,6 +142,7 @@ class ProcessXray:
         modules: The modules.
         roots: Class of each model.
         operators: The operators, by the number in the ranges.
+        memory: The memory at the bounds of the step, of modules and of backward passes, in order.
         report: Number of the report that it is of, where those of several ranks are one.
     """
 
@@ -136,6 +153,7 @@ class ProcessXray:
     modules: tuple[ModuleName, ...] = ()
     roots: tuple[str, ...] = ()
     operators: Mapping[int, RecordedOperator] = field(default_factory=dict)
+    memory: tuple[HeldMemory, ...] = ()
     report: int = 0
 
 
@@ -174,6 +192,10 @@ def _process(found: Mapping[str, Any]) -> ProcessXray:
         ),
         roots=tuple(str(each["class"]) for each in found.get("roots") or ()),
         operators={int(each["id"]): read_operator(each) for each in found.get("operators") or ()},
+        memory=tuple(
+            HeldMemory(int(where), None if module is None else int(module), int(size))
+            for where, module, size in found.get("memory") or ()
+        ),
     )
 
 
@@ -243,6 +265,7 @@ def _cleaned(process: ProcessXray, name: Callable[[str], str], file: Callable[[s
             {"path": name(each.path), "class": name(each.class_name), "root": each.root} for each in process.modules
         ],
         "roots": [{"class": name(each)} for each in process.roots],
+        "memory": [list(each) for each in process.memory],
         "operators": [
             {
                 "id": number,

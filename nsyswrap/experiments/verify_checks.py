@@ -257,7 +257,7 @@ class _Values:
         if not known:
             return WorkCheck(name, "none", "none", WorkOutcome.SAME, "There are none to compare.")
         shown = [_shown(values(each)) for each in known[-1][1:]]
-        if all(values(one) == values(other) for _, one, other in known):
+        if all(repr(values(one)) == repr(values(other)) for _, one, other in known):  # what is no number, too
             return WorkCheck(name, shown[0], shown[1], WorkOutcome.SAME, "Equal in each step, to the last bit.")
         reach, worst, compared = 0.0, 0.0, 0
         for number, one, other in known:
@@ -313,7 +313,9 @@ def _norm(values: Values) -> float:
 
 def _distance(one: Values, other: Values) -> float:
     """Return the distance of two lists of values; infinite for other numbers of them."""
-    return math.dist(one, other) if len(one) == len(other) else math.inf
+    if len(one) != len(other):
+        return math.inf
+    return math.hypot(*(left - right for left, right in zip(one, other, strict=True) if repr(left) != repr(right)))
 
 
 def _shown(values: Values | None) -> str:

@@ -195,12 +195,14 @@ class WorkRecord:
 
     def _observe(self, note: Callable[[], None]) -> None:
         """Call a function of ours whose operators do not count; its errors do not reach the program."""
-        own = self._own
-        if own.is_ours or self._problem:
+        own, torch = self._own, self._torch
+        if own.is_ours or self._problem or torch.jit.is_tracing():
             return
         own.is_ours = True
         try:
-            note()
+            # Modes and tensors of the program's own do not see what we compute.
+            with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+                note()
         except Exception as error:  # noqa: BLE001 - of any version of torch
             self._problem = f"{type(error).__name__}: {error}"
         finally:
@@ -259,8 +261,9 @@ class WorkRecord:
         """Return whether an operator is made of others, which alone are counted."""
         known = self._composite.get(func)
         if known is None:
-            has_kernel, key = self._torch._C._dispatch_has_kernel_for_dispatch_key, "CompositeImplicitAutograd"
-            known = self._composite[func] = func.overloadpacket not in self._formulas and has_kernel(func.name(), key)
+            is_counted = func.namespace != "aten" or func.overloadpacket in self._formulas
+            has_kernel = self._torch._C._dispatch_has_kernel_for_dispatch_key
+            known = self._composite[func] = not is_counted and has_kernel(func.name(), "CompositeImplicitAutograd")
         return bool(known)
 
     def _is_seed_of_loader(self) -> bool:
@@ -292,12 +295,12 @@ class WorkRecord:
             Monte Carlo arithmetic: Parker, 1997. The error grows with the root of the number of terms: Higham and
             Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019.
         """
-        for each in _tensors(result):
+        for each in self._plain_tensors(result):
             if each.is_floating_point() and each.numel() and each.layout is self._torch.strided:
                 error = self._error(each, (operations / 2 or largest) / each.numel())
                 each.add_(error.to(each.dtype) * each)
         if "norm" in name and "backward" not in name:
-            self._round_variance(list(_tensors(result)))
+            self._round_variance(list(self._plain_tensors(result)))
 
     def _round_variance(self, results: list[Any]) -> None:
         """Put a rounding error into the variance by which a norm divides.
@@ -366,7 +369,7 @@ class WorkRecord:
             ]
         if len(found) > 1:
             return  # a backward pass inside of another one
-        roots = [each for frame in found for each in _tensors(frame.f_locals.get("t_outputs", ()))]
+        roots = [each for frame in found for each in self._plain_tensors(frame.f_locals.get("t_outputs", ()))]
         self._train_here()
         self._add(
             "backward",
@@ -374,6 +377,16 @@ class WorkRecord:
             elements=sum(each.numel() for each in roots),
             dtype=[str(each.dtype).removeprefix("torch.") for each in roots],
         )
+
+    def _plain_tensors(self, value: Any) -> Iterator[Any]:
+        """Yield the tensors among some values whose elements can be read, unlike those without data."""
+        plain, wrapped = (
+            self._torch._C._disabled_torch_dispatch_impl,
+            self._torch._C._functorch.is_functorch_wrapped_tensor,
+        )
+        for each in _tensors(value):
+            if each.device.type != "meta" and type(each).__torch_dispatch__ is plain and not wrapped(each):
+                yield each
 
     def _train_here(self) -> None:
         """Take the thread of the first backward pass or optimizer step for that of the loop."""
@@ -408,13 +421,13 @@ class WorkRecord:
     def _note_batch(self, module: Any, given: Any) -> None:
         """Add the event of a batch that enters a model."""
         if self._is_model(module):
-            tensors = [each for each in _tensors(given) if not each.requires_grad]
+            tensors = [each for each in self._plain_tensors(given) if not each.requires_grad]
             self._add("model", grad=self._torch.is_grad_enabled(), training=module.training, **self._samples(tensors))
 
     def _note_output(self, module: Any, output: Any) -> None:
         """Add the event of the output of a model."""
         if self._is_model(module):
-            floats = [each for each in _tensors(output) if each.is_floating_point()]
+            floats = [each for each in self._plain_tensors(output) if each.is_floating_point()]
             value, size = (sum(map(number, floats)) for number in (self._number, self._size_of))
             self._add("output", value=value, size=size, elements=sum(each.numel() for each in floats))
 

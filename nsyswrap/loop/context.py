@@ -129,7 +129,9 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | 
     Raises:
         UsageError: The pattern of steps is no regular expression.
     """
-    trace, xray = without_xray(trace)
+    apart, (trace, xray) = trace.xray, without_xray(trace)
+    if trace.excerpt is not None:  # it holds the range around that step alone
+        xray = apart
     operations = find_operations(trace)
     with ThreadPoolExecutor(1) as pool:  # beside the steps
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)

@@ -41,6 +41,8 @@ from nsyswrap.trace.tables import Trace
 
 # Texts of ranges that decide which ranges of ours are steps.
 _PASSES = ("forward", "backward")
+# The part of the memory that an X-ray step may take: the rest is for the steps that are measured. Ours.
+_MOST_FOR_XRAY = 0.5
 # What a table without a time says about all of a capture.
 _FOR_STEPS = (tables.THREADS.name, tables.DIAGNOSTICS.name)
 
@@ -116,19 +118,32 @@ class _LargeCapture:
         every = extent_of_operations(self.large.indexes)
         if every is None:
             return load_export(self.large.export.path, self.request.environ, self.request.unread)
-        steps, ranges = self._step_ranges()
+        steps, ranges, observed_ns = self._step_ranges()
         measured = None if steps is None else steps.measured_window()
-        chosen = self._interval(every, steps if measured else None)
+        memory, xray = self.request.memory_bytes, self._xray(observed_ns)
+        if xray is not None:
+            memory -= bytes_of_rows({name: float(len(frame)) for name, frame in xray.frames.items()}) - BASE_BYTES
+        chosen = self._interval(every, steps if measured else None, memory)
         operations = [self.large.indexes[name] for name in OPERATIONS if name in self.large.indexes]
         count = RowCounter(self.request.progress, "adding up", sum(int(each.rows.sum()) for each in operations))
         own = steps.windows_of(measured) if steps and measured else {}
         sweep = LedgerSweep(every, own, (chosen.start_ns, chosen.end_ns))
         swept = whole_ledgers(self.large.export, self.large.indexes, sweep, count)
-        return self._read(chosen, swept, ranges)
+        return replace(self._read(chosen, swept, ranges, memory), xray=xray)
 
-    def _interval(self, every: tuple[int, int], steps: Steps | None) -> ReadInterval:
+    def _xray(self, start_ns: int | None) -> Trace | None:
+        """Return the X-ray step, with which the recording ends; None where there is none, or too little memory."""
+        if start_ns is None:
+            return None
+        end_ns = self.large.extent()[1]
+        needed = IntervalSizes(self.large.indexes).needed_bytes(start_ns, end_ns) - BASE_BYTES
+        if needed > _MOST_FOR_XRAY * (self.request.memory_bytes - BASE_BYTES):
+            return None
+        return without_xray(self.large.trace_between(start_ns, end_ns, None))[1]
+
+    def _interval(self, every: tuple[int, int], steps: Steps | None, memory: int) -> ReadInterval:
         """Return what is read in detail."""
-        sizes, memory, given = IntervalSizes(self.large.indexes), self.request.memory_bytes, self.request.window
+        sizes, given = IntervalSizes(self.large.indexes), self.request.window
         longest = 0 if steps is None else int((steps.measured["end"] - steps.measured["start"]).max())
         if given is not None:
             first, last = self.large.extent()
@@ -143,10 +158,13 @@ class _LargeCapture:
         own = steps.measured[steps.measured["process"] == process]
         return choose_steps(sizes, tables.array(own, "start"), tables.array(own, "end"), memory)
 
-    def _step_ranges(self) -> tuple[Steps | None, Arrays | None]:
-        """Return the steps that ranges name, and the ranges that may be steps; None where there are none."""
+    def _step_ranges(self) -> tuple[Steps | None, Arrays | None, int | None]:
+        """Return the steps that ranges name, the ranges that may be steps, and the start of the X-ray step.
+
+        Each is None where there is none.
+        """
         if tables.RANGES.name not in self.large.indexes or self.request.has_step_kernel:
-            return None, None
+            return None, None, None
         matcher = step_matcher(self.request.step_pattern)
 
         def are_wanted(texts: Iterable[str]) -> set[str]:
@@ -154,12 +172,13 @@ class _LargeCapture:
                 return {text for text in texts if text in {*_PASSES, XRAY} or matcher.search(text)}
 
         ranges = self.large.ranges(are_wanted)
-        trace, _ = without_xray(self.large.trace_of_ranges(ranges, _FOR_STEPS))
-        return find_steps(trace, self.request.step_pattern), ranges
+        trace, xray = without_xray(self.large.trace_of_ranges(ranges, _FOR_STEPS))
+        observed_ns = None if xray is None else int(tables.array(xray[tables.RANGES], "start").min())
+        return find_steps(trace, self.request.step_pattern), ranges, observed_ns
 
-    def _read(self, chosen: ReadInterval, swept: Swept, ranges: Arrays | None) -> Trace:
+    def _read(self, chosen: ReadInterval, swept: Swept, ranges: Arrays | None, memory: int) -> Trace:
         """Return the trace of an interval."""
-        trace = self.large.trace_between(*self._around(chosen, swept), ranges)
+        trace = self.large.trace_between(*self._around(chosen, swept, memory), ranges)
         excerpt = Excerpt(
             start_ns=chosen.start_ns,
             end_ns=chosen.end_ns,
@@ -173,7 +192,7 @@ class _LargeCapture:
         )
         return replace(trace, excerpt=excerpt)
 
-    def _around(self, chosen: ReadInterval, swept: Swept) -> tuple[int, int]:
+    def _around(self, chosen: ReadInterval, swept: Swept, memory: int) -> tuple[int, int]:
         """Return the interval with what is around it.
 
         The next operation of each GPU on either side belongs to it, as far as the memory allows: it ends the gap at the
@@ -182,10 +201,10 @@ class _LargeCapture:
         sizes = IntervalSizes(self.large.indexes)
         start, end = chosen.start_ns - chosen.around_ns, chosen.end_ns + chosen.around_ns
         for before in sorted(swept.before_ns, reverse=True):
-            if sizes.needed_bytes(min(before, start), end) <= self.request.memory_bytes:
+            if sizes.needed_bytes(min(before, start), end) <= memory:
                 start = min(before, start)
         for after in sorted(swept.after_ns):
-            if sizes.needed_bytes(start, max(after + 1, end)) <= self.request.memory_bytes:
+            if sizes.needed_bytes(start, max(after + 1, end)) <= memory:
                 end = max(after + 1, end)
         return start, end
 

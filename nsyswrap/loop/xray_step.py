@@ -1,11 +1,11 @@
-"""The X-ray step: one more step of the program, observed by PyTorch itself, that is part of no time of the report.
+"""The X-ray steps: up to three more steps of the program, observed by PyTorch itself, that are part of no time.
 
 ::
 
-    steps     | warm-up | measured | measured | X-ray |
-    range                                     |-xray--|   in our domain, on the thread that steps
+    steps     | warm-up | measured | measured | X-ray | X-ray |
+    ranges                                    |-xray--|-xray--|   in our domain, on the thread that steps
 
-It is taken out of the trace here, before anything is found in it. What its calls launched goes with it.
+They are taken out of the trace here, before anything is found in it. What their calls launched goes with them.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.base.intervals import Spans, Times, containing, merge
+from nsyswrap.base.intervals import Indices, Spans, Times, containing, merge
 from nsyswrap.events.host_marks import injected
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.trace import tables
@@ -53,9 +53,31 @@ def split(trace: Trace, spans: Mapping[int, Spans]) -> tuple[Trace, Trace]:
     return rest, xray
 
 
+def numbers_of(xray: Trace, thread: Times, at: Times) -> Indices:
+    """Return the number of the X-ray step of its process, from 0, in which each of some threads did something.
+
+    Args:
+        xray: The X-ray steps alone.
+        thread: Global ids of the threads.
+        at: When they did it, in ns.
+    """
+    ranges, process = xray[tables.RANGES], tables.process_of(thread)
+    found = np.zeros(len(at), np.intp)
+    for each in np.unique(process).tolist():
+        its = array(ranges, "start")[_is_xray(ranges) & (tables.process_of(array(ranges, "thread")) == each)]
+        mine = process == each
+        found[mine] = np.maximum(np.searchsorted(np.sort(its), at[mine], side="right") - 1, 0)
+    return found
+
+
+def _is_xray(ranges: pd.DataFrame) -> Flags:
+    found: Flags = injected(ranges) & (ranges["text"] == TEXT).to_numpy(bool)
+    return found
+
+
 def _spans(ranges: pd.DataFrame) -> Mapping[int, Spans]:
     """Return when each process takes its X-ray step, by its global id."""
-    rows = np.flatnonzero(injected(ranges) & (ranges["text"] == TEXT).to_numpy(bool))
+    rows = np.flatnonzero(_is_xray(ranges))
     process = tables.process_of(array(ranges, "thread")[rows])
     start, end = (array(ranges, name)[rows] for name in ("start", "end"))
     return {int(each): merge(start[process == each], end[process == each]) for each in np.unique(process)}

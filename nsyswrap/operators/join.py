@@ -6,11 +6,12 @@ The sequence of launches of a thread repeats from step to step, and in the X-ray
     step 7        gemm  add  norm  gemm  relu          the same places
     step 8        gemm  add        gemm  relu  copy    by alignment; the copy is not joined
 
-Sequences that are equal are aligned once. Where a step has no counterpart, its kernels are not joined.
+Of several X-ray steps, each step takes the one with which it has most launches in common. Sequences that are equal are
+aligned once. Where a step has no counterpart, its kernels are not joined.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -150,48 +151,100 @@ def _own_time(context: TraceContext, rows: Indices, window: Window) -> Times:
 def find_launchers(context: TraceContext) -> Launchers:
     """Return the calls of operators that launched the operations of all steps.
 
-    The pattern is the X-ray step. Without one, it is the last measured step, where ranges may name operators.
+    The patterns are the X-ray steps. Without one, it is the last measured step, where ranges may name operators.
     """
     count = len(context.operations.start)
     call, exact, part = np.full(count, -1, np.intp), np.zeros(count, bool), np.zeros(count)
     observed = find_observed(context.xray or _last_step(context), context.settings.xray)
     pattern, found = _sequences(context, observed)
-    patterns = {int(pattern.thread[each.start]): each for each in pattern.groups()}
-    names = {thread: Counter(pattern.name[each].tolist()) for thread, each in patterns.items()}
-    known: dict[tuple[int, bytes], tuple[Indices, Flags]] = {}
+    patterns = _described([_Pattern.of(pattern, each) for each in pattern.groups()], observed)
+    known: dict[tuple[int, bytes], tuple[int, Indices, Flags] | None] = {}
     for group in found.groups():
-        thread = _counterpart(int(found.thread[group.start]), found.name[group], names)
-        if thread is None:
-            continue
-        its, key = patterns[thread], (thread, found.exact[group].tobytes())
+        key = int(found.thread[group.start]), found.exact[group].tobytes()
         if key not in known:
-            known[key] = aligned_twice(pattern.exact[its], found.exact[group], pattern.name[its], found.name[group])
-        place, same = known[key]
+            best = _counterpart(key[0], found, group, patterns)
+            known[key] = None if best is None else (best.at.start, *best.aligned(pattern, found, group))
+        if (aligned := known[key]) is None:
+            continue
+        start, place, same = aligned
         matched = place >= 0
-        mine, at = found.operation[group][matched], place[matched] + its.start
+        mine, at = found.operation[group][matched], place[matched] + start
         call[mine], exact[mine], part[mine] = observed.call[at], same[matched], observed.part[at]
-    return Launchers(call, exact, part, observed.calls)
+    used, code = np.unique(call[call >= 0], return_inverse=True)
+    call[call >= 0] = code
+    return Launchers(call, exact, part, tuple(observed.calls[each] for each in used.tolist()))
 
 
-def _counterpart(thread: int, name: Codes, patterns: Mapping[int, "Counter[int]"]) -> int | None:
-    """Return the thread of the X-ray step that does what a thread does: itself, else the one that launches the same.
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """What a thread launches in an X-ray step.
+
+    Attributes:
+        thread: Global id of the thread.
+        at: Its launches in the pattern.
+        names, exact: How often it launches what, by name alone, and with the size.
+    """
+
+    thread: int
+    at: slice
+    names: "Counter[int]"
+    exact: "Counter[int]"
+
+    @classmethod
+    def of(cls, sequences: _Sequences, at: slice) -> "_Pattern":
+        """Return some launches as a pattern."""
+        names, exact = (Counter(each[at].tolist()) for each in (sequences.name, sequences.exact))
+        return cls(int(sequences.thread[at.start]), at, names, exact)
+
+    def likeness(self, other: "_Pattern") -> tuple[int, int]:
+        """Return how many launches two have in common, and how far their numbers of launches are apart, negated."""
+        common = (self.names & other.names).total() + (self.exact & other.exact).total()
+        return common, -abs(self.names.total() - other.names.total())
+
+    def aligned(self, pattern: _Sequences, found: _Sequences, group: slice) -> tuple[Indices, Flags]:
+        """Return the place of each launch of a group, and which are exact, as ``aligned_twice`` does."""
+        its = self.at
+        return aligned_twice(pattern.exact[its], found.exact[group], pattern.name[its], found.name[group])
+
+
+def _described(patterns: Sequence[_Pattern], observed: ObservedCalls) -> list[_Pattern]:
+    """Return the patterns of each thread whose operators PyTorch described; all of a thread where it described none.
+
+    Of an X-ray step that repeats one before it, the capture has the ranges alone.
+    """
+    known = {
+        each.at.start
+        for each in patterns
+        if any(observed.calls[call].dtypes for call in np.unique(observed.call[each.at]).tolist())
+    }
+    threads = {each.thread for each in patterns if each.at.start in known}
+    return [each for each in patterns if each.at.start in known or each.thread not in threads]
+
+
+def _counterpart(thread: int, found: _Sequences, group: slice, patterns: Sequence[_Pattern]) -> _Pattern | None:
+    """Return the X-ray step of a thread that launches most of the same; None where no thread launches any of it.
+
+    A thread without an X-ray step takes that of another one of its process.
 
     Args:
         thread: Global id of the thread.
-        name: Codes of what it launches in a step.
-        patterns: How often each thread of the X-ray step launches what.
+        found: The launches of all steps.
+        group: Those of the thread in a step.
+        patterns: The X-ray steps of all threads.
     """
-    if thread in patterns:
-        return thread
-    counts = Counter(name.tolist())
     process = thread & ~tables.THREAD_MASK
-    common = {each: (its & counts).total() for each, its in patterns.items() if each & ~tables.THREAD_MASK == process}
-    best = max(common, key=lambda each: (common[each], -each), default=None)
-    return best if best is not None and common[best] else None
+    own = [each for each in patterns if each.thread == thread]
+    candidates = own or [each for each in patterns if each.thread & ~tables.THREAD_MASK == process]
+    if len(own) == 1 or not candidates:
+        return own[0] if own else None
+    this = _Pattern.of(found, group)
+    # The first one of those that are equally alike.
+    best = max(candidates, key=lambda each: each.likeness(this))
+    return best if best.likeness(this)[0] else None
 
 
 def _sequences(context: TraceContext, observed: ObservedCalls) -> tuple[_Sequences, _Sequences]:
-    """Return the launches of the X-ray step, and those of all steps."""
+    """Return the launches of the X-ray steps, and those of all steps."""
     operations = context.operations
     step = np.full(len(operations.start), -1, np.intp)
     launched = np.flatnonzero(operations.call >= 0)
@@ -213,7 +266,7 @@ def _sequences(context: TraceContext, observed: ObservedCalls) -> tuple[_Sequenc
     name, exact = (tables.groups(each)[0].astype(np.int64) if len(name) else name for each in ([name], [name, size]))
     count = len(observed.operation)
     return (
-        _Sequences(observed.operation, observed.thread, np.zeros(count, np.intp), name[:count], exact[:count]),
+        _Sequences(observed.operation, observed.thread, observed.step, name[:count], exact[:count]),
         _Sequences(chosen, thread, step[chosen], name[count:], exact[count:]),
     )
 

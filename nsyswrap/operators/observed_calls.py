@@ -45,6 +45,7 @@ from nsyswrap.events.xray_record import (
     tensors_of,
 )
 from nsyswrap.loop.range_nesting import RangeNesting
+from nsyswrap.loop.xray_step import numbers_of
 from nsyswrap.operators.fused_names import fused_operators
 from nsyswrap.operators.work import OperatorWork, products_of, work_of
 from nsyswrap.ranks.join import REPORT_BITS
@@ -97,11 +98,12 @@ class OperatorCall:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCalls:
-    """The launches of the X-ray step, by thread and start of the call: arrays of equal length.
+    """The launches of the X-ray steps, by thread and start of the call: arrays of equal length.
 
     Attributes:
         operation: Row of each in ``operations``.
         thread: Global id of the thread that launched it.
+        step: Number of its X-ray step.
         call: Index into ``calls``.
         part: Its part of the work of that call: of its time on the GPU, without copies and memsets.
         calls: The calls of operators.
@@ -111,6 +113,7 @@ class ObservedCalls:
 
     operation: Indices
     thread: Times
+    step: Indices
     call: Indices
     part: npt.NDArray[np.float64]
     calls: tuple[OperatorCall, ...]
@@ -182,7 +185,9 @@ def find_observed(trace: Trace, record: XrayRecord) -> ObservedCalls:
     owner = np.array([each.operator for each in origins], np.intp) + 1
     length = np.where(operations.kind == COMPUTE, np.maximum(operations.end - operations.start, 1), 0)[rows]
     part = length / np.maximum(np.bincount(owner, length), 1)[owner] if len(rows) else np.empty(0)
-    return ObservedCalls(rows, thread, codes, part, tuple(step.described(each) for each in place), operations, trace)
+    described = tuple(step.described(each) for each in place)
+    numbers = numbers_of(trace, thread, array(calls, "start")[call])
+    return ObservedCalls(rows, thread, numbers, codes, part, described, operations, trace)
 
 
 def _kernel_names(trace: Trace, operations: Operations, rows: Indices) -> list[str]:

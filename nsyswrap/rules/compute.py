@@ -1,6 +1,6 @@
 """Rules on kernels and what limits them."""
 
-from nsyswrap.rules.code import CHANNELS_LAST, COMPILED, PYTORCH, TRANSFORMERS, CodeChange
+from nsyswrap.rules.code import CHANNELS_LAST, COMPILED, LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Advice, Rule
 
@@ -26,6 +26,41 @@ ATTENTION_BY_PARTS = Rule(
         CodeChange(TRANSFORMERS, 'model = AutoModel.from_pretrained(name, attn_implementation="sdpa")'),
     ),
     fixed="with fused attention",
+)
+ACTIVATION_BY_PARTS = Rule(
+    key="compute/activation_by_parts",
+    name="activations written by parts",
+    headline="Activations by parts take {share} of the time: products, sums and a bend one by one, in {place}.",
+    advice=Wording(
+        "Use the operator for the whole function, such as torch.nn.functional.gelu: it reads and writes once.",
+        "Use one kernel for the whole function: it reads and writes once.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            'bent = torch.nn.functional.gelu(values, approximate="tanh")  # "none": with the error function',
+        ),
+        CodeChange(
+            TRANSFORMERS,
+            'config = AutoConfig.from_pretrained(name, activation_function="gelu_pytorch_tanh")  # of GPT-2',
+        ),
+    ),
+    fixed="with fused activations",
+)
+AUTOTUNING = Rule(
+    key="compute/autotuning",
+    name="algorithms timed in the steps",
+    headline="cuDNN times its algorithms for {share} of the time: each new shape of a convolution starts that again.",
+    advice=Wording(
+        "Turn it off where shapes change: torch.backends.cudnn.benchmark = False. Or keep shapes: pad or crop to few "
+        "sizes, and drop the last batch.",
+        "Choose algorithms by cuDNN's heuristics, or keep the plans for each shape.",
+    ),
+    code=(
+        CodeChange(PYTORCH, "torch.backends.cudnn.benchmark = False  # or few sizes: each is timed once"),
+        CodeChange(LIGHTNING, "trainer = Trainer(benchmark=False)"),
+    ),
+    fixed="without timed algorithms",
 )
 BATCH_NORM = Rule(
     key="compute/batch_norm",
@@ -55,7 +90,47 @@ DEPTHWISE = Rule(
     code=CHANNELS_LAST,
     fixed="with faster depthwise convolutions",
 )
+DOUBLE = Rule(
+    key="compute/double",
+    name="work in FP64",
+    headline="Work in FP64 takes {share} of the time, in {place}.",
+    advice=Wording(
+        "Make tensors from NumPy and Python FP32 where they begin: torch.as_tensor(values, dtype=torch.float32). One "
+        "tensor of FP64 makes all that it meets FP64.",
+        "Use FP32 where the result allows it: half the bytes, and a higher peak.",
+        jax="Leave jax_enable_x64 off, or make arrays float32 where they begin.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            "mean = torch.as_tensor(mean, dtype=torch.float32, device=device)  # NumPy's numbers are FP64",
+        ),
+    ),
+    fixed="in FP32",
+)
 KERNELS = Rule(key="compute/kernels", name="what limits the kernels", fixed="with faster kernels")
+LOSS_BY_PARTS = Rule(
+    key="compute/loss_by_parts",
+    name="losses written by parts",
+    headline="A loss by parts takes {share} of the time: softmax, logarithm and choice one by one, in {place}.",
+    advice=Wording(
+        "Use torch.nn.functional.cross_entropy, which keeps one tensor of the scores' size. It has weights, ignored "
+        "classes and label smoothing, too.",
+        "Use one kernel for softmax and cross entropy.",
+    ),
+    code=(
+        CodeChange(PYTORCH, "loss = torch.nn.functional.cross_entropy(scores, wanted, label_smoothing=0.0)"),
+        CodeChange(
+            TRANSFORMERS,
+            "def loss_of(outputs, labels, num_items_in_batch=None):\n"
+            "    scores = outputs.logits[:, :-1].flatten(0, 1)\n"
+            "    return torch.nn.functional.cross_entropy(scores, labels[:, 1:].flatten(), label_smoothing=0.1)\n"
+            "\n"
+            "trainer = Trainer(model, arguments, compute_loss_func=loss_of)  # without label_smoothing_factor",
+        ),
+    ),
+    fixed="with a fused loss",
+)
 MISALIGNED = Rule(
     key="compute/misaligned",
     name="products with misaligned sizes",
@@ -75,6 +150,61 @@ MISALIGNED = Rule(
         CodeChange(TRANSFORMERS, "model.resize_token_embeddings(pad_to_multiple_of=64)"),
     ),
     fixed="with padded sizes",
+)
+NORM_BY_PARTS = Rule(
+    key="compute/norm_by_parts",
+    name="norms written by parts",
+    headline="Norms by parts take {share} of the time: mean, root and products one by one, in {place}.",
+    advice=Wording(
+        "Use torch.nn.RMSNorm or torch.nn.LayerNorm: one kernel that reads its input once.",
+        "Use one kernel for the whole norm: it reads its input once.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            "norm = torch.nn.RMSNorm(width, eps=1e-6)  # or torch.nn.LayerNorm, which subtracts the mean\n"
+            "hidden = norm(hidden)",
+        ),
+        CodeChange(
+            TRANSFORMERS,
+            "for module in list(model.modules()):\n"
+            "    for name, norm in list(module.named_children()):\n"
+            '        if type(norm).__name__.endswith("RMSNorm"):\n'
+            "            fused = torch.nn.RMSNorm(len(norm.weight), norm.variance_epsilon)\n"
+            "            fused.weight = norm.weight\n"
+            "            setattr(module, name, fused)",
+        ),
+    ),
+    fixed="with fused norms",
+)
+OLDER_KERNEL = Rule(
+    key="compute/older_kernel",
+    name="products on kernels for an older GPU",
+    headline="Products of matrices take {share} of the time on kernels that were made for an older GPU, in {place}.",
+    advice=Wording(
+        "Use half precision for these products, for which the library has kernels for this GPU, and a PyTorch that is "
+        "built with a CUDA no older than the GPU. The library chose these kernels itself, so measure the change.",
+        "Use a library no older than the GPU, and half precision.",
+    ),
+    cases=(
+        Advice(
+            headline="Products of matrices take {share} of the time on kernels that load few bytes at once, in "
+            "{place}: their data begins beside a full load.",
+            advice=Wording(
+                "Begin slices at a multiple of 16 bytes, 8 elements in half precision: leave out the last columns, not "
+                "the first. Or copy the slice once, before the steps: .contiguous().",
+                "Begin matrices at a multiple of 16 bytes.",
+            ),
+            code=(
+                CodeChange(
+                    PYTORCH,
+                    "inputs = table[:, :width]  # labels in the last column, not in the first: table[:, 1:]\n"
+                    "# or once, before the steps: inputs = table[:, 1:].contiguous()",
+                ),
+            ),
+        ),
+    ),
+    fixed="with this GPU's kernels",
 )
 RECOMPUTATION = Rule(
     key="compute/recomputation",
@@ -119,6 +249,26 @@ REPEATED_CASTS = Rule(
     ),
     fixed="with each weight cast once",
 )
+SMALL_BATCHES = Rule(
+    key="compute/small_batches",
+    name="many small batches in a step",
+    headline="Modules that each step calls {count} times with little data take {share} of the time: {place}.",
+    advice=Wording(
+        "Give them all {count} at once: one larger micro-batch, or a stacked batch in place of a loop over samples. "
+        "That needs memory for the activations of all of them.",
+        "Compute them at once, as one batch.",
+        jax="Compute them at once: jax.vmap in place of a loop.",
+    ),
+    code=(
+        CodeChange(PYTORCH, "results = model(torch.stack(samples))  # in place of [model(each) for each in samples]"),
+        CodeChange(LIGHTNING, "trainer = Trainer(accumulate_grad_batches=1)  # and a loader with a larger batch_size"),
+        CodeChange(
+            TRANSFORMERS,
+            "arguments = TrainingArguments(per_device_train_batch_size=16, gradient_accumulation_steps=1)",
+        ),
+    ),
+    fixed="with larger batches",
+)
 SMALL_MATRICES = Rule(
     key="compute/small_matrices",
     name="many products of small matrices",
@@ -131,6 +281,24 @@ SMALL_MATRICES = Rule(
     ),
     code=(CodeChange(PYTORCH, "products = torch.bmm(torch.stack(lefts), torch.stack(rights))  # one kernel, no loop"),),
     fixed="with batched products",
+)
+SORTED_GRADIENT = Rule(
+    key="compute/sorted_gradient",
+    name="lookups whose backward pass sorts",
+    headline="Backward passes of lookups that sort take {share} of the time, in {place}.",
+    advice=Wording(
+        "Look up with index_select, whose backward pass adds without sorting. Sums are then added in another order "
+        "each time. In half precision, time both.",
+        "Add the rows with atomic additions in place of a sort.",
+    ),
+    code=(
+        CodeChange(
+            PYTORCH,
+            "found = table.weight.index_select(0, index.flatten()).view(*index.shape, -1)  # not table(index)\n"
+            "sent = nodes.index_select(0, source)  # not nodes[source]",
+        ),
+    ),
+    fixed="without sorts",
 )
 UNFUSED = Rule(
     key="compute/unfused",

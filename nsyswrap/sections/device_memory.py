@@ -18,7 +18,8 @@ from nsyswrap.rules.cuda_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
 from nsyswrap.rules.memory import CHURN
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.sections.spec import PageGroup, SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.step_memory import facts_of, find_step_memory, module_rows
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.changes.allocation import allocation
@@ -93,8 +94,10 @@ def run(
 ) -> Section:
     """Return the memory held on each GPU in the window, and a finding where measured steps allocate."""
     allocations = find_allocations(context)
+    step = find_step_memory(context)
+    of_step, by_module = ((), {}) if step is None else (tuple(facts_of(step)), {"modules": module_rows(step)})
     if not len(context.trace[tables.MEMORY]):
-        return Section("device_memory", TITLE, window, notes=(HOW,))
+        return Section("device_memory", TITLE, window, facts=of_step, tables=by_module, notes=(HOW,))
     memory = {gpu.device_id: gpu.memory_bytes for gpu in context.trace.gpus}
     ends, own = _ends(context, np.unique(allocations.process)), find_own_windows(context, window)
     found = [
@@ -108,9 +111,10 @@ def run(
         Fact("peak_bytes", int(devices["peak_bytes"].max()) if len(devices) else 0, "bytes"),
         Fact("allocations", int(devices["allocation_count"].sum()), "count"),
         Fact("releases", int(devices["release_count"].sum()), "count"),
+        *of_step,
     )
     findings = tuple(_churn(simulation, attributions, allocations, window))
-    return Section("device_memory", TITLE, window, facts, {"devices": devices}, findings, NOTES)
+    return Section("device_memory", TITLE, window, facts, {"devices": devices} | by_module, findings, NOTES)
 
 
 def _ends(context: TraceContext, processes: Times) -> dict[int, int]:
@@ -261,8 +265,11 @@ SECTION = SectionSpec(
         "devices": (
             "device_id peak_bytes peak_share capture_peak_bytes start_bytes end_bytes allocation_count "
             "allocated_bytes release_count released_bytes"
-        )
+        ),
+        "modules": "module class_name count kept_bytes",
     },
+    kinds={Kind.TEXT: "module class_name"},
+    captions={"modules": "What modules keep for the backward pass"},
     headings={
         "capture_peak_bytes": "peak of the capture",
         "start_bytes": "at the start",
@@ -270,6 +277,14 @@ SECTION = SectionSpec(
         "peak_share": "peak share",
         "allocation_count": "allocations",
         "release_count": "releases",
+        "class_name": "class",
+        "kept_bytes": "kept, with modules in it",
     },
-    facts={"peak_bytes": "most memory held"},
+    facts={
+        "peak_bytes": "most memory held",
+        "step_start_bytes": "tensors at the start of a step",
+        "step_forward_bytes": "tensors at the start of the backward pass",
+        "step_most_bytes": "most tensors at the bounds of modules",
+        "larger_batch": "room for a batch",
+    },
 )

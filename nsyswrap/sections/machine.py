@@ -22,6 +22,7 @@ from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, pag
 from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.step_energy import energy_words, find_step_energy
 from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import estimated
 
@@ -50,7 +51,7 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
         key="machine",
         title=TITLE,
         window=window,
-        facts=tuple(_facts(record, window)),
+        facts=(*_facts(record, window), *_energy(context, window)),
         tables={"host": host, "gpus": pd.DataFrame(rows, columns=list(gpu_clocks.COLUMNS))},
         findings=tuple(sorted(findings, key=lambda finding: finding.order)),
         notes=() if len(record.times) else (NOT_SAMPLED,),
@@ -84,6 +85,12 @@ def _facts(record: HostRecord, window: Window) -> Iterator[Fact]:
         yield Fact("cpu_clock_limit", f"{limit // 1000} of {highest // 1000} MHz", "text")
     whole = int(record.times[-1] - record.times[0])
     yield Fact("sampling_share", record.spent_ns / whole if whole else None, "share")
+
+
+def _energy(context: TraceContext, window: Window) -> Iterator[Fact]:
+    """Yield the energy of a step, where the GPUs count it and enough steps were recorded."""
+    if (energy := find_step_energy(context, window)) is not None:
+        yield Fact("step_energy", energy_words(energy), "text")
 
 
 def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) -> Iterator[Finding]:
@@ -176,5 +183,6 @@ SECTION = SectionSpec(
         "numa_nodes": "NUMA nodes of the program",
         "cpu_clock_limit": "CPU clock limit",
         "sampling_share": "sampling of the host, share of one core",
+        "step_energy": "energy of a recorded step on all GPUs",
     },
 )

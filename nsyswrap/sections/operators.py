@@ -27,6 +27,10 @@ from nsyswrap.trace import tables
 KEY, TITLE = "operators", "Operators and modules"
 NOT_JOINED, NO_OPERATOR, NO_MODULE = "not joined", "outside operators", "outside modules"
 LACKING = "The X-ray step lacks something: {reason}."
+NOT_READ = (
+    "No operators, modules and lines, since the X-ray step does not fit into the memory that may be used: allow more "
+    "with --memory."
+)
 NO_STEP = "No operators, modules and lines, since there is no X-ray step: {reason}."
 OF_STEP = (
     "Operators, shapes, modules and lines are those of one more step, the X-ray step, which is part of no time here. "
@@ -102,7 +106,10 @@ def _costliest_line(joined: JoinedKernels) -> Fact:
 
 def without_operators(context: TraceContext) -> tuple[str, ...]:
     """Return why there is no section on operators, as far as that is known."""
-    return () if has_operators(context) else _reasons(context, NO_STEP)
+    if has_operators(context):
+        return ()
+    is_left_out = context.trace.excerpt is not None and any(each.operators for each in context.settings.xray)
+    return (NOT_READ,) if is_left_out else _reasons(context, NO_STEP)
 
 
 def _reasons(context: TraceContext, words: str) -> tuple[str, ...]:

@@ -250,6 +250,7 @@ class Trace:
         epoch_ns: Time 0 in ns since 1970, UTC; 0 where nsys exported times as UTC already. None if unknown.
         gpu_uuids: UUID of each GPU, by device id, as far as the export has it.
         excerpt: Which part of the capture the tables hold; None where they hold all of it.
+        xray: The X-ray step, where they hold a part and it was read apart from that.
     """
 
     capture: Capture
@@ -268,6 +269,7 @@ class Trace:
     epoch_ns: int | None = None
     gpu_uuids: Mapping[int, str] = field(default_factory=dict)
     excerpt: Excerpt | None = None
+    xray: "Trace | None" = None
 
     def __getitem__(self, spec: TableSpec) -> pd.DataFrame:
         """Return the table with this contract."""

@@ -54,6 +54,7 @@ def driver() -> SimpleNamespace:
         nvmlDeviceGetTemperature=gives(61),
         nvmlDeviceGetComputeRunningProcesses_v3=_running,
         nvmlDeviceGetPciInfo_v3=_place,
+        nvmlDeviceGetTotalEnergyConsumption=gives(5_000_000_000),
     )
 
 
@@ -78,6 +79,17 @@ def test_a_reader_returns_the_state_of_its_gpu() -> None:
         "celsius": 61,
         "processes": 2,
     }
+
+
+def test_the_energy_is_more_than_four_bytes_hold() -> None:
+    assert reader_of(driver()).energy_mj() == 5_000_000_000
+
+
+def test_a_gpu_without_a_counter_has_no_energy() -> None:
+    without, failing = driver(), driver()
+    del without.nvmlDeviceGetTotalEnergyConsumption
+    failing.nvmlDeviceGetTotalEnergyConsumption = lambda *_arguments: MISSING
+    assert [reader_of(each).energy_mj() for each in (without, failing)] == [None, None]
 
 
 def test_an_older_driver_has_another_name_for_the_reasons() -> None:

@@ -32,7 +32,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def operators(folder: Path, path: Path) -> list[dict[str, Any]]:
     """Return the operators in the file of one process."""
-    assert write_xray(folder, [(LINES, path)])
+    assert write_xray(folder, [(LINES, [path])])
     process = json.loads((folder / "xray.json").read_text())["processes"][0]
     assert process == LINES | {"operators": process["operators"]}
     found: list[dict[str, Any]] = process["operators"]
@@ -114,7 +114,7 @@ def test_without_strides_there_is_the_rest(tmp_path: Path) -> None:
 def test_a_process_without_operators_says_why(tmp_path: Path) -> None:
     """The file is readable by its owner only."""
     lines = LINES | {"reason": "the program uses a profiler of PyTorch"}
-    assert write_xray(tmp_path, [(lines, tmp_path / "7.execution")])
+    assert write_xray(tmp_path, [(lines, [tmp_path / "7.execution"])])
     path = tmp_path / "xray.json"
     assert json.loads(path.read_text()) == {"schema": "nsyswrap.xray/1", "processes": [lines | {"operators": []}]}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

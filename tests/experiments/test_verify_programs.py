@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hostile_programs import HOSTILE
 from verified_programs import BASES, CHEATS, HONEST, Change
 
 from nsyswrap.experiments.verify import _worst, compared
@@ -117,3 +118,34 @@ def test_a_cheat_is_refused_and_named(name: str, bases: Bases, server: Server) -
 def test_an_honest_fix_is_accepted(name: str, bases: Bases, server: Server) -> None:
     found = checks_of(HONEST[name], bases, server)
     assert [each for each in found if each.outcome is not WorkOutcome.SAME] == []
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_program_runs_as_alone_and_is_recorded_or_refused_in_words(
+    name: str, server: Server, tmp_path: Path
+) -> None:
+    hostile = HOSTILE[name]
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "program.py").write_text(hostile.program)
+    output = tmp_path / "output"
+    code = server.run(tmp_path / "program.py", tmp_path / "alone", output, None)
+    runs = [server.record(hostile.program) for _ in range(2)]
+    assert [each.code for each in runs] == [code, code], runs[0].last_lines
+    if "repeat" not in hostile.refused and "purpose" not in hostile.refused:
+        assert [each.last_lines for each in runs] == [
+            tuple(filter(str.strip, output.read_text().splitlines()))[-3:]
+        ] * 2
+    found = compared(
+        runs[0],
+        runs[1],
+        lambda: growth_of(2**-24, server.record(hostile.program, 2**-24)),
+        lambda: server.record(hostile.program),
+    )
+    failed = [each for each in found if each.outcome is not WorkOutcome.SAME]
+    if hostile.refused:
+        assert _worst(found) is WorkOutcome.CANNOT_TELL, failed
+        assert hostile.refused in " ".join(each.words for each in failed)
+    else:
+        assert failed == []

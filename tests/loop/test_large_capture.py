@@ -11,18 +11,21 @@ import pytest
 from export_builder import ExportBuilder
 from real_captures import more, of_captures
 from shifted_ranks import ShiftedRanks
+from xray_program import LAUNCHES, program, record
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.base.excerpt import Excerpt
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.operations import SOURCES
+from nsyswrap.events.xray_record import read_xray
 from nsyswrap.loop import large_capture
-from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.loop.interval_choice import BASE_BYTES, PER_FILE_BYTE, bytes_of_rows
 from nsyswrap.loop.large_capture import ReadRequest, load_within
 from nsyswrap.loop.requested_window import between
 from nsyswrap.model import Report, Section
 from nsyswrap.report import report_of
+from nsyswrap.sections.operators import NOT_READ
 from nsyswrap.trace import time_index
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
@@ -324,3 +327,31 @@ def test_a_capture_with_wrong_times_is_not_read_in_part(tmp_path: Path) -> None:
     assert len(load_export(path).frames["kernels"]) == 1_000
     with pytest.raises(ExportError, match="52 days"):
         load_within(path, ReadRequest(BASE_BYTES + 1_000))
+
+
+@pytest.mark.parametrize("share", [0.4, 0.8])
+def test_a_part_has_the_operators_of_the_xray_step(tmp_path: Path, share: float) -> None:
+    """The step is after those that are read, and is read apart from them."""
+    path = tmp_path / "export.sqlite"
+    whole = find_context(load_export(program([LAUNCHES] * 100).write(path)), Settings(xray=read_xray(record())))
+    trace = load_within(path, ReadRequest(memory_for(whole.trace, share)))
+    part = find_context(trace, whole.settings)
+    assert 0 < len(part.operations.start) < len(whole.operations.start)
+    one, other = (report_of(each, keys=("operators",)).section("operators") for each in (part, whole))
+    assert one is not None
+    assert other is not None
+    assert one.facts[:4] == other.facts[:4]
+    assert one.facts[0].value == 1
+    assert one.tables["modules"]["module"].tolist() == other.tables["modules"]["module"].tolist()
+
+
+def test_an_xray_step_that_does_not_fit_is_left_out_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "export.sqlite"
+    whole = load_export(program([LAUNCHES] * 100).write(path))
+    monkeypatch.setattr(large_capture, "_MOST_FOR_XRAY", 0)
+    trace = load_within(path, ReadRequest(memory_for(whole, 0.4)))
+    made = report_of(find_context(trace, Settings(xray=read_xray(record()))))
+    assert made.section("operators") is None
+    assert NOT_READ in made.notes

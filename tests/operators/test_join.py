@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import MAIN, ExportBuilder
 from xray_program import LAUNCHES, STEP_NS, context_of, program, record
 
 from nsyswrap.events.xray_record import read_xray
@@ -54,6 +54,31 @@ def test_a_backward_operator_has_module_and_line_of_its_forward_one(tmp_path: Pa
     assert backward is not None
     assert (backward.name, backward.role) == ("aten::mm", "backward")
     assert (backward.module, backward.line) == ("layers.0.linear", "model.py:8")
+
+
+OTHER = tuple((f"other_{name}", grid, where) for name, grid, where in LAUNCHES)
+
+
+def test_each_step_takes_the_x_ray_step_that_launches_the_same(tmp_path: Path) -> None:
+    """Steps of two kinds in turns, as in a GAN: with one X-ray step, those of the other kind are not joined."""
+    steps = [LAUNCHES, OTHER] * 3
+    one, two = (
+        calls_of(program(steps, more=more), path)
+        for more, path in (([], tmp_path / "one"), ([OTHER], tmp_path / "two"))
+        if path.mkdir() is None
+    )
+    assert {*names(one)} == {*ALL, None}
+    assert names(two) == (len(steps) - 2) * ALL
+    assert all(each is not None and each.dtypes == "bfloat16" for each in two)
+
+
+def test_an_x_ray_step_that_repeats_another_is_not_used(tmp_path: Path) -> None:
+    """Its operators were not kept: PyTorch described none with these numbers."""
+    longer = [*LAUNCHES, ("adam", 2, MAIN)]
+    calls = calls_of(program([longer] * 5, xray=LAUNCHES, more=[longer], first_number=50), tmp_path)
+    assert names(calls) == 3 * [*ALL, None]
+    assert all(each is None or each.dtypes == "bfloat16" for each in calls)
+    assert len(set(calls)) == len(ALL) + 1
 
 
 def test_an_operator_with_a_number_of_its_own_in_the_backward_pass_is_recomputed(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def findings(
     path: Path,
     of: HasSection = section,
     measured: MeasuredAlternatives = NO_ALTERNATIVES,
+    memory: Sequence[Any] = (),
 ) -> dict[str, Finding]:
     """Return the findings of a section on a program whose steps are these operators, by rule.
 
@@ -83,8 +84,9 @@ def findings(
         path: An empty folder.
         of: The module of the section.
         measured: What was measured of alternatives.
+        memory: The memory at the bounds of modules, as `xray.json` has it.
     """
-    return {each.rule: each for each in section_of(operators, path, of, measured).findings}
+    return {each.rule: each for each in section_of(operators, path, of, measured, memory).findings}
 
 
 def section_of(
@@ -92,6 +94,7 @@ def section_of(
     path: Path,
     of: HasSection = section,
     measured: MeasuredAlternatives = NO_ALTERNATIVES,
+    memory: Sequence[Any] = (),
 ) -> Section:
     """Return a section on a program, as for ``findings``."""
     built = ExportBuilder().gpu(clockRate=1_980_000_000, memoryBandwidth=4_000_000_000_000)
@@ -99,7 +102,7 @@ def section_of(
     at = 0
     for number in range(STEPS + 1):
         at = _step(built, operators, at, number)
-    context = context_of(built, path / "made.sqlite", _record(operators))
+    context = context_of(built, path / "made.sqlite", _record(operators, memory))
     window = context.steps.measured_window()
     assert window is not None
     context = replace(context, settings=replace(context.settings, alternatives=measured))
@@ -139,7 +142,7 @@ def _ranges(operators: Sequence[Made], at: int) -> list[str]:
     return [engine, f"Backward0, seq = {each.of + 1000}, op_id = {node + 1}", *inner, own]
 
 
-def _record(operators: Sequence[Made]) -> dict[str, Any]:
+def _record(operators: Sequence[Made], memory: Sequence[Any]) -> dict[str, Any]:
     modules = list(dict.fromkeys(["", *(each.module for each in operators)]))
     site = {"function": "forward", "file": "/home/someone/app/model.py"}
     process = {
@@ -152,6 +155,7 @@ def _record(operators: Sequence[Made]) -> dict[str, Any]:
         ],
         "modules": [{"path": each, "class": "app.Module", "root": 0} for each in modules],
         "roots": [{"class": "app.Model"}],
+        "memory": list(memory),
         "operators": [
             {
                 "id": at,

@@ -15,6 +15,9 @@ from made_sweeps import failed_run, gpus_sweep, keys_of, made_run, spec_of, work
 
 from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
 from nsyswrap.experiments.outcome import Trial, TriedChange
+from nsyswrap.experiments.verify import Verification, VerifyOptions, decided
+from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
+from nsyswrap.experiments.verify_runs import ProgramTime
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import Gate, GateOptions, TimedRun
 from nsyswrap.gate.trends import Trend, trend_of_runs
@@ -133,6 +136,18 @@ def trial(words: str = "ValueError: no") -> Trial:
     )  # fmt: skip
 
 
+def verification(name: str = "fast.py", work: WorkOutcome = WorkOutcome.SAME, new_ms: float = 8.0) -> Verification:
+    """Return a result for two programs, with a difference in the losses unless the work is the same."""
+    words = f"In step 3, NEW of {name} has 2.31, BASE 2.29; rounding explains 1.2e-05."
+    checks = (
+        WorkCheck("optimizer steps", "8 optimizer steps", "8 optimizer steps", WorkOutcome.SAME, "Both make 8."),
+        WorkCheck("losses", name, name, work, words, is_value=True),
+    )
+    times = [[ProgramTime(ms * 1e6 * factor, 1e9) for factor in (1, 1.01, 0.99)] for ms in (10.0, new_ms)]
+    timing = decided(times[0], times[1], 0.05, 0.95) if work is WorkOutcome.SAME else None
+    return Verification("train.py", name, work, checks, timing, (f"{name} was timed earlier.",), VerifyOptions())
+
+
 MADE: Mapping[tuple[str, str], Callable[[], Any]] = {
     **{("comparison", name): make for name, make in made_comparisons.ALL.items()},
     ("report", "full"): hand_made.full_report,
@@ -156,6 +171,10 @@ MADE: Mapping[tuple[str, str], Callable[[], Any]] = {
     ("try", "full"): trial,
     ("try", "bare"): lambda: Trial(command=("train.py",), outcomes=()),
     ("try", "hostile"): lambda: trial(HOSTILE),
+    ("verification", "full"): verification,
+    ("verification", "other"): lambda: verification(work=WorkOutcome.OTHER),
+    ("verification", "bare"): lambda: Verification("a", "b", WorkOutcome.SAME, (), None, (), VerifyOptions()),
+    ("verification", "hostile"): lambda: verification(HOSTILE, WorkOutcome.OTHER),
     ("history", "full"): lambda: history(trend((10.0, 10.5))),
     ("history", "bare"): history,
     ("history", "hostile"): hostile_history,

@@ -71,6 +71,8 @@ def program(
     *,
     with_xray: bool = True,
     xray: Sequence[tuple[str, int, int]] = LAUNCHES,
+    more: Sequence[Sequence[tuple[str, int, int]]] = (),
+    first_number: int = 0,
 ) -> ExportBuilder:
     """Return the export of a program.
 
@@ -78,10 +80,13 @@ def program(
         steps: The launches of each step.
         with_xray: Whether an X-ray step follows.
         xray: Its launches.
+        more: Those of further X-ray steps.
+        first_number: What is added to the numbers of operators in these.
     """
     builder = ExportBuilder().gpu(clockRate=1_980_000_000, memoryBandwidth=4_000_000_000_000)
     builder.thread_name(AUTOGRAD, "pt_autograd_0").domain("nsyswrap", 3)
-    every = [*steps, *([xray] if with_xray else [])]
+    observed = [xray, *more] if with_xray else []
+    every = [*steps, *observed]
     for number, launches in enumerate(every):
         begin = number * STEP_NS
         builder.range(f"step {number}", begin, begin + STEP_NS)
@@ -90,29 +95,29 @@ def program(
             builder.kernel(
                 call + 5_000, call + 25_000, name, launched=(call, call + 2_000), thread=where, gridX=grid, blockX=128
             )
-    if with_xray:
-        begin = len(steps) * STEP_NS
+    for number in range(len(observed)):
+        begin = (len(steps) + number) * STEP_NS
         builder.range("xray", begin, begin + STEP_NS, domain=3)
-        _observed(builder, begin)
+        _observed(builder, begin, first_number if number else 0)
     return builder
 
 
-def _observed(builder: ExportBuilder, begin: int) -> None:
-    """Add the ranges of operators and lines around the launches of the X-ray step."""
+def _observed(builder: ExportBuilder, begin: int, first: int) -> None:
+    """Add the ranges of operators and lines around the launches of an X-ray step; ``first`` is added to the numbers."""
     ranges = (
-        (1, MAIN, ("nsyswrap xray 0", "aten::embedding, op_id = 1, sizes = [[64, 64], [64, 64]]")),
-        (2, MAIN, ("nsyswrap xray 1", "aten::mm, seq = 5, op_id = 2, sizes = [[64, 64], [64, 64]]")),
-        (3, MAIN, ("aten::relu, seq = 6, op_id = 3, sizes = [[64, 64]]",)),
+        (1, MAIN, ("nsyswrap xray 0", f"aten::embedding, op_id = {first + 1}, sizes = [[64, 64], [64, 64]]")),
+        (2, MAIN, ("nsyswrap xray 1", f"aten::mm, seq = 5, op_id = {first + 2}, sizes = [[64, 64], [64, 64]]")),
+        (3, MAIN, (f"aten::relu, seq = 6, op_id = {first + 3}, sizes = [[64, 64]]",)),
         (
             4,
             AUTOGRAD,
             (
-                "autograd::engine::evaluate_function: MmBackward0, op_id = 4",
-                "MmBackward0, seq = 5, op_id = 5",
-                "aten::mm, op_id = 6, sizes = [[64, 64], [64, 64]]",
+                f"autograd::engine::evaluate_function: MmBackward0, op_id = {first + 4}",
+                f"MmBackward0, seq = 5, op_id = {first + 5}",
+                f"aten::mm, op_id = {first + 6}, sizes = [[64, 64], [64, 64]]",
             ),
         ),
-        (5, MAIN, ("nsyswrap xray 2", "aten::_fused_adamw_, op_id = 7")),
+        (5, MAIN, ("nsyswrap xray 2", f"aten::_fused_adamw_, op_id = {first + 7}")),
     )
     for at, where, texts in ranges:
         call = begin + 100_000 * at

@@ -148,10 +148,11 @@ class Injection:
         """Return the times of the steps that each process has not recorded, in the form that it has written."""
         return list(_complete(self._status_files.glob(f"*{ALONE_SUFFIX}")))
 
-    def xray(self) -> list[tuple[dict[str, object], Path]]:
-        """Return the lines of the X-ray step of each process, and the file of its operators, if there is one."""
+    def xray(self) -> list[tuple[dict[str, object], list[Path]]]:
+        """Return the lines of the X-ray steps of each process, and the files of their operators."""
         paths = sorted(self._status_files.glob(f"*{SITES_SUFFIX}"))
-        return [(lines, path.with_suffix(OPERATORS_SUFFIX)) for path in paths for lines in _complete([path])]
+        files = {path: sorted(path.parent.glob(f"{path.stem}.*{OPERATORS_SUFFIX[1:]}")) for path in paths}
+        return [(lines, files[path]) for path in paths for lines in _complete([path])]
 
     def progress(self) -> list[dict[str, Any]]:
         """Return where each process that takes steps is: phase, step, first recorded step, and the time in ns."""

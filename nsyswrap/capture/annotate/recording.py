@@ -3,8 +3,8 @@
 
 ::
 
-    step 0     3                          63                     163     164
-    | warm-up | timed, nothing is recorded | recorded            | X-ray | nothing is recorded
+    step 0     3                          63                     163           165
+    | warm-up | timed, nothing is recorded | recorded            | X-ray steps | nothing is recorded
 
 The profiler waits for a range with the text ``record`` and records all processes of the program while it is open. What
 is recorded slows a step down, also after the recording has ended, so the steps alone come first.
@@ -399,10 +399,15 @@ class Recording:
                 with open(self._path(XRAYED), "w", encoding="utf-8") as file:  # noqa: PTH123
                     file.write(str(self._after))
 
-    def _xrayed(self, now: int, number: int, _described: Any) -> int:
-        """End the X-ray step. The others take theirs until the step that begins now has ended."""
+    def _xrayed(self, now: int, number: int, described: Any) -> int:
+        """End an X-ray step, and take another one or end the recording.
+
+        The others take theirs until the step that begins now has ended.
+        """
         if self._xray is not None:
             self._xray.end()
+            if self._xray.goes_on and self._xray.begin(number):
+                return self._start_recorded(self._domain, described)
         self._xray = None
         if not (self._ahead and self._is_owner):
             return self._end_recording(now, number)

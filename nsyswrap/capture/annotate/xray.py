@@ -1,11 +1,12 @@
 # ruff: noqa: ANN401, PTH110, PTH118, PTH120, SLF001 - see recording; what torch's own classes call is private
-"""The X-ray step: one more step of the recording, in which PyTorch itself says what it computes, and for which line.
+"""The X-ray steps: more steps of the recording, in which PyTorch itself says what it computes, and for which line.
 
 ::
 
-    | warm-up | alone | recorded | X-ray | nothing is recorded
+    | warm-up | alone | recorded | X-ray A | X-ray B | X-ray A | nothing is recorded
 
-It is left out of all times, so it may be slow. Three observers are on from its start to its end:
+They are left out of all times, so they may be slow. There are at most three: they end with the first one that calls the
+same lines in the same order as one before, which is not kept. Three observers are on from the start to the end of each:
 
 - the one behind ``torch.autograd.profiler.emit_nvtx``: each operator is an NVTX range with its number;
 - the one behind ``torch.profiler.ExecutionTraceObserver``, which writes the inputs and outputs of the operators, by the
@@ -13,8 +14,9 @@ It is left out of all times, so it may be slow. Three observers are on from its 
 - ``Sites``: ranges with the number of the line that called, which is in the other file of this process.
 
 They are turned on by the C functions that these classes call. The classes would also synchronize with the GPU, which an
-ongoing capture of a CUDA graph does not survive. As they do, the step says in Python that a profiler is on: Inductor
-then makes operators of its Triton kernels. A program that turns on a profiler itself ends the observation first.
+ongoing capture of a CUDA graph does not survive. At its end the step waits for the GPU, unless a graph is captured. As
+they do, the step says in Python that a profiler is on: Inductor then makes operators of its Triton kernels. A program
+that turns on a profiler itself ends the observation first.
 """
 
 import ctypes
@@ -28,15 +30,15 @@ from typing import Any
 
 from .nvtx_calls import GRAY, Sink
 from .stderr import warn
-from .xray_sites import Sites
+from .xray_sites import COMPILED, Sites
 
 # The text of the range around the step, in the domain of our other ranges.
 TEXT = "xray"
 # Ends of the names of a process's files: the lines and modules, and what the execution trace observer writes.
 SITES_SUFFIX, OPERATORS_SUFFIX = ".xray", ".execution"
 
-# A step with an evaluation in it lasts until the next optimizer step. A minute is what a user waits.
-MOST_NS = 60_000_000_000
+# A step with an evaluation in it lasts until the next optimizer step. A minute is what a user waits, for all of them.
+MOST_STEPS, MOST_NS = 3, 60_000_000_000
 
 # The observer of operators logs, as a warning, that it is turned on. Source: c10/util/Logging.h, the level of errors.
 _ERRORS = 2
@@ -45,7 +47,10 @@ _SHAPES_ONLY = (True, False, False, False, False)
 
 
 class XRay:
-    """Takes the X-ray step of this process.
+    """Takes the X-ray steps of this process.
+
+    Attributes:
+        goes_on: Whether the step after the last one is to be observed, too.
 
     Args:
         torch: The module, completely imported.
@@ -68,18 +73,22 @@ class XRay:
         self._reasons: list[str] = []
         self._sites: Sites | None = None
         self._undo: list[Callable[[], object]] = []
-        self._thread = self._range = self._began = 0
-        self._has_ranges = False
+        self._thread = self._range = self._began = self._step_began = 0
+        self._has_ranges = self.goes_on = False
+        # What the steps called, by the file of their operators.
+        self._paths: dict[str, int] = {}
 
     def begin(self, step: int) -> bool:
-        """Begin the X-ray step, and return whether it can be taken; if not, the file of this process says why.
+        """Begin an X-ray step, and return whether it can be taken; if not, the file of this process says why.
 
         Args:
             step: The number of the step.
         """
-        self._record["step"], self._thread, self._began = step, get_ident(), self._clock()
+        self._thread, self._step_began = get_ident(), self._clock()
+        self._began = self._began or self._step_began
+        self._record.setdefault("step", step)
         try:
-            self._sites = self._begin_observing()
+            self._begin_observing()
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._stop(str(error) if isinstance(error, LookupError) else f"{type(error).__name__}: {error}")
             self._write()
@@ -88,9 +97,18 @@ class XRay:
         return True
 
     def end(self) -> None:
-        """End the X-ray step, and write the file of this process."""
+        """End an X-ray step, and write the file of this process."""
         self._stop()
+        self._wait_for_gpu()
         self._sink.end(self._sink.domain, self._range)
+        path = self._sites.path_of(self._thread) if self._sites else 0
+        is_known, file = path in self._paths.values(), self._operators_file
+        if is_known and os.path.exists(file):
+            os.remove(file)  # noqa: PTH107
+        self._paths[file] = path
+        now = self._clock()
+        is_left = len(self._paths) < MOST_STEPS and now - self._began + now - self._step_began <= MOST_NS
+        self.goes_on = is_left and not is_known and not self._reasons
         self._write()
 
     def abandon(self) -> None:
@@ -98,7 +116,12 @@ class XRay:
         self._undo = [each for each in self._undo if each != self._remove_operators]
         self._stop()
 
-    def _begin_observing(self) -> Sites:
+    @property
+    def _operators_file(self) -> str:
+        """Return the file in which the operators of the step are."""
+        return f"{self._path}{f'.{len(self._paths) + 1}' if self._paths else ''}{OPERATORS_SUFFIX}"
+
+    def _begin_observing(self) -> None:
         """Turn everything on.
 
         Raises:
@@ -115,8 +138,11 @@ class XRay:
             raise LookupError("the steps of the program end inside of backward passes")
         if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
             raise LookupError("the program is capturing a CUDA graph")
-        sites = Sites(torch, self._sink, frozenset(map(id, self._guarded())), self._stop, self._is_over)
-        self._undo.append(sites.stop)
+        if self._sites is None:
+            guarded = frozenset(map(id, self._guarded()))
+            self._sites = Sites(torch, self._sink, guarded, self._stop, self._is_over)
+        self._sites.reserve()
+        self._undo.append(self._sites.stop)
         self._observe_operators(profiler)
         if torch.version.cuda is None:
             self._reasons.append("this PyTorch is built without CUDA, so operators have no ranges")
@@ -126,8 +152,7 @@ class XRay:
             scopes = {profiler.RecordScope.FUNCTION, profiler.RecordScope.BACKWARD_FUNCTION}
             autograd._enable_profiler(config, set(), scopes)
             self._has_ranges = torch.autograd.profiler._is_profiler_enabled = True
-        sites.start()
-        return sites
+        self._sites.start()
 
     def _guarded(self) -> "list[Callable[..., object]]":
         """Return the functions with which a program turns on a profiler, or sees that one is on."""
@@ -144,7 +169,7 @@ class XRay:
         return [*functions, *(getattr(self._torch._C._autograd, name) for name in names)]
 
     def _observe_operators(self, profiler: Any) -> None:
-        file = f"{self._path}{OPERATORS_SUFFIX}"
+        file = self._operators_file
         self._quietly(profiler._add_execution_trace_observer, file)
         if not os.path.exists(file):
             raise LookupError("the program uses an execution trace observer")
@@ -163,6 +188,15 @@ class XRay:
             self._has_ranges = self._torch.autograd.profiler._is_profiler_enabled = False
             self._torch._C._autograd._disable_profiler()
 
+    def _wait_for_gpu(self) -> None:
+        """Wait until the GPU has done the step: the profiler loses kernels that run when the recording ends."""
+        cuda = self._torch.cuda
+        try:
+            if cuda.is_initialized() and not cuda.is_current_stream_capturing():
+                cuda.synchronize()
+        except Exception as error:  # noqa: BLE001 - see begin
+            self._reasons.append(f"{type(error).__name__}: {error}")
+
     def _is_over(self) -> bool:
         return self._clock() - self._began > MOST_NS
 
@@ -170,7 +204,10 @@ class XRay:
         """Turn everything off that is on."""
         if reason:
             self._reasons.append(reason)
-        undo, self._undo = [*self._undo, self._disable_ranges], []
+        undo, self._undo = self._undo, []
+        # Ranges of operators that are open in a backward pass would fail to end, where a compiler runs in it.
+        if reason != COMPILED or self._torch._C._current_graph_task_id() == -1:
+            undo = [*undo, self._disable_ranges]
         for call in undo:
             try:
                 call()
@@ -192,7 +229,7 @@ class XRay:
         """Write the file of this process; it appears whole."""
         path = f"{self._path}{SITES_SUFFIX}"
         try:
-            tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": []}
+            tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": [], "memory": []}
             with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
                 json.dump({**self._record, "reason": "; ".join(self._reasons) or None, **tables}, file)
             os.replace(f"{path}.new", path)  # noqa: PTH105

@@ -17,7 +17,7 @@ import os
 import sys
 import weakref
 from _thread import get_ident
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -33,6 +33,7 @@ from .nvtx_calls import GRAY, Sink
 
 # The text of a range, before the number of its site.
 TEXT = "nsyswrap xray"
+COMPILED = "a function was compiled in the step"
 # How many frames of a site are kept, and how far up they are looked for.
 MOST_KEPT, MOST_FRAMES = 12, 200
 
@@ -60,6 +61,9 @@ _COMPILING = (os.path.join("_dynamo", "convert_frame.py"), os.path.join("_subcla
 _CHECKS = ("_get_tracing_state", "_has_torch_function", "_are_functorch_transforms_active", "is_grad_enabled")
 
 _OTHER, _CLASS, _C_FUNCTION, _MODULE = range(4)
+# Where the memory is read: at the bounds of the step, of calls of modules and of backward passes; with their ends.
+STEP, MODULE, BACKWARD, END = 0, 1, 2, 3
+RUN_BACKWARD, MOST_READ = "run_backward", 20_000
 # The place of a range that begins with a line, and not with a call.
 _LINE = -1
 
@@ -90,17 +94,19 @@ class _Thread:
     Attributes:
         modules: The modules whose calls have not ended.
         ranges: Of each range: its frame, where in the code it was called (``_LINE`` for none), and its number.
+        path: A hash of the sites so far, in their order.
     """
 
-    __slots__ = ("modules", "ranges")
+    __slots__ = ("modules", "path", "ranges")
 
     def __init__(self) -> None:
         self.modules: list[Any] = []
         self.ranges: list[tuple[int, int, int]] = []
+        self.path = 0
 
 
 class Sites:
-    """Makes the ranges, from ``start`` to ``stop``. Its callbacks do not raise.
+    """Makes the ranges, from each ``start`` to ``stop``. Its callbacks do not raise.
 
     Args:
         torch: The module, completely imported.
@@ -108,9 +114,6 @@ class Sites:
         guarded: Ids of functions before whose call ``leave`` is called.
         leave: Called before such a call, after an error, and when ``is_over`` says so; it calls ``stop``.
         is_over: Returns whether it has lasted too long.
-
-    Raises:
-        LookupError: Other tools monitor the calls.
     """
 
     def __init__(
@@ -122,7 +125,8 @@ class Sites:
         is_over: Callable[[], bool],
     ) -> None:
         self._sink, self._start, self._end, self._domain = sink, sink.start, sink.end, sink.domain
-        self._guarded, self._leave, self._is_over = guarded, leave, is_over
+        self._guarded, self._leave, self._is_over, self._cuda = guarded, leave, is_over, torch.cuda
+        self._memory: list[tuple[int, int | None, int]] = []
         self._module: type = torch.nn.Module
         calls = (getattr(self._module, name, None) for name in ("_call_impl", "_wrapped_call_impl"))
         self._between = {getattr(each, "__code__", None) for each in calls}
@@ -141,6 +145,14 @@ class Sites:
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._modules = _Modules()
         self._monitoring: Any = vars(sys)["monitoring"]
+        self._tool = -1
+
+    def reserve(self) -> None:
+        """Take a number for tools.
+
+        Raises:
+            LookupError: Other tools monitor the calls.
+        """
         self._tool = take_tool(self._monitoring)
 
     def start(self) -> None:
@@ -148,28 +160,38 @@ class Sites:
         events = self._monitoring.events
         for event, callback in self._callbacks(events):
             self._monitoring.register_callback(self._tool, event, callback)
+        self._threads.clear()
+        self._read_memory(STEP)
         self._monitoring.set_events(self._tool, sum(event for event, _ in self._callbacks(events)))
+
+    def path_of(self, number: int) -> int:
+        """Return what a thread called since the last start: equal numbers for equal sites in equal order."""
+        thread = self._threads.get(number)
+        return 0 if thread is None else thread.path
 
     def stop(self) -> None:
         """Observe nothing any more, end what is open, and give the number for tools back."""
         self._monitoring.set_events(self._tool, 0)
+        self._read_memory(STEP + END)
         for event, _ in self._callbacks(self._monitoring.events):
             self._monitoring.register_callback(self._tool, event, None)
         self._monitoring.free_tool_id(self._tool)
         for thread in list(self._threads.values()):
             for _, _, number in reversed(thread.ranges):
                 self._end(self._domain, number)
-        self._threads.clear()
+            thread.ranges.clear()
+            thread.modules.clear()
 
     def tables(self) -> "dict[str, list[Any]]":
-        """Return the sites by their numbers, the modules and the roots, as `xray.json` holds them."""
+        """Return the sites by their numbers, the modules, the roots and the memory, as `xray.json` holds them."""
         sites = []
         for module, stack in self._numbers:
             own = next((each for each in stack if each[3] and each[0] not in self._written), stack[0])
             file, line, function, _ = own
             kept = [list(each[:3]) for each in stack]
             sites.append({"file": file, "line": line, "function": function, "stack": kept, "module": module})
-        return {"sites": sites, "modules": self._modules.modules, "roots": self._modules.roots}
+        modules, roots = self._modules.modules, self._modules.roots
+        return {"sites": sites, "modules": modules, "roots": roots, "memory": list(self._memory)}
 
     def _callbacks(self, events: Any) -> "list[tuple[int, Callable[..., Any]]]":
         # Ends of calls come with the calls.
@@ -191,8 +213,12 @@ class Sites:
             elif kind == _OTHER:
                 return
             elif kind == _MODULE:
-                self._thread().modules.append(called)
+                modules = self._thread().modules
+                modules.append(called)
+                self._read_memory(MODULE, modules)
             elif self._reaches(called, kind, first):
+                if called.__name__ == RUN_BACKWARD:
+                    self._read_memory(BACKWARD)
                 self._begin(sys._getframe(1), offset)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
@@ -205,10 +231,13 @@ class Sites:
             thread = self._thread()
             if kind == _MODULE:
                 if thread.modules and thread.modules[-1] is called:
+                    self._read_memory(MODULE + END, thread.modules)
                     thread.modules.pop()
             elif thread.ranges:
                 frame = id(sys._getframe(1))
                 if any(each[0] == frame and each[1] == offset for each in thread.ranges):
+                    if called.__name__ == RUN_BACKWARD:
+                        self._read_memory(BACKWARD + END)
                     while self._end_last(thread)[:2] != (frame, offset):
                         pass
         except Exception as error:  # noqa: BLE001 - see _called
@@ -218,7 +247,7 @@ class Sites:
         try:
             known = self._know(code)
             if known.is_compiling:
-                self._leave("a function was compiled in the step")
+                self._leave(COMPILED)
                 return None
             if line not in known.lines:
                 return self._monitoring.DISABLE
@@ -245,12 +274,19 @@ class Sites:
             self._leave("the step took too long")
             return
         thread = self._thread()
-        thread.ranges.append((id(frame), offset, self._start(self._domain, self._site(frame, thread))))
+        described = self._site(frame, thread)
+        thread.path = hash((thread.path, id(described)))
+        thread.ranges.append((id(frame), offset, self._start(self._domain, described)))
 
     def _end_last(self, thread: _Thread) -> tuple[int, int, int]:
         ended = thread.ranges.pop()
         self._end(self._domain, ended[2])
         return ended
+
+    def _read_memory(self, where: int, modules: "Sequence[Any]" = ()) -> None:
+        """Read how much memory tensors take on the current GPU; the allocator's peaks stay as they are."""
+        if self._cuda.is_initialized() and len(self._memory) < MOST_READ:
+            self._memory.append((where, self._modules.index(modules), int(self._cuda.memory_allocated())))
 
     def _thread(self) -> _Thread:
         number = get_ident()
@@ -353,7 +389,7 @@ class _Modules:
         self._indexes: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._paths: dict[int, tuple[weakref.ref[Any], int, dict[int, str]]] = {}
 
-    def index(self, called: "list[Any]") -> "int | None":
+    def index(self, called: "Sequence[Any]") -> "int | None":
         """Return the index of the last of the modules that are being called; None for none."""
         if not called:
             return None

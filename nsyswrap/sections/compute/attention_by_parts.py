@@ -24,7 +24,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.xray_record import Argument, RecordedOperator, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Gpu
 from nsyswrap.operators.candidates import sequence_candidates
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import BACKWARD, OperatorCall
@@ -63,14 +63,27 @@ MASKS = frozenset({"add", "add_", "sub", "sub_", "where", "masked_fill", "masked
 USUAL_SHARE = 0.35
 # The forward pass has the same two products. The backward pass computes one again, besides its four.
 REPEATED = 5 / 4
-# Source: requirements of FlashAttention in torch.backends.cuda.SDPAParams: half precision, and heads of at most 256.
-HALF, WIDEST = frozenset({"float16", "bfloat16"}), 256
-FLASH = "It takes FlashAttention for these shapes and types."
+# Source: sdp_utils.cpp of PyTorch 2.11. FlashAttention: half precision, heads of at most 256, no mask. With cuDNN 9.15
+# or later, cuDNN comes first on GPUs of these generations: heads of at most 128, a multiple of 8. The memory-efficient
+# kernel wants heads of a multiple of 8 elements in half precision, of 4 in single.
+HALF, WIDEST, FLASH_FROM = frozenset({"float16", "bfloat16"}), 256, 8
+CUDNN_ON, CUDNN_WIDEST, MULTIPLE, MULTIPLE_OF_SINGLE = frozenset({9, 10}), 128, 8, 4
+CUDNN = (
+    "On this GPU it takes cuDNN's kernel for these shapes and types, with any mask. is_causal=True skips what a "
+    "triangular mask hides."
+)
+FLASH = "On this GPU it takes FlashAttention for these shapes and types."
 MASKED = (
-    "With is_causal=True or without a mask it takes FlashAttention; another mask makes it take a slower fused kernel."
+    "On this GPU it takes FlashAttention with is_causal=True or without a mask; another mask makes it take a slower "
+    "fused kernel."
 )
 EFFICIENT = (
-    "For these shapes and types it takes its memory-efficient kernel; half precision would allow FlashAttention."
+    "On this GPU it takes its memory-efficient kernel for these shapes and types; half precision and heads of at most "
+    "256 would allow a faster one."
+)
+IN_PARTS = (
+    "For these shapes and types it has no fused kernel: make the width of a head a multiple of 8, and use half "
+    "precision."
 )
 
 
@@ -109,7 +122,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         words={"place": named(places or [each.place for each in found])},
         lost_ns=int(joined.own_ns[mine].sum()),
         change=partial(_fused, joined, mine),
-        advice=compute.ATTENTION_BY_PARTS.advice + Wording(f" {_backend(found)}", ""),
+        advice=compute.ATTENTION_BY_PARTS.advice + Wording(f" {backend(found, simulation.context.trace.gpus)}", ""),
         evidence=tuple(_evidence(joined, mine, found)),
         simulation=simulation,
         kernels=kernels,
@@ -261,11 +274,17 @@ def _bytes_ns(context: TraceContext, joined: JoinedKernels, rates: KernelRates) 
     return moved
 
 
-def _backend(found: Sequence[Attention]) -> str:
-    """Return which kernel it takes, in words."""
-    if not all(each.dtype in HALF and each.width <= WIDEST for each in found):
-        return EFFICIENT
-    return MASKED if any(each.is_masked for each in found) else FLASH
+def backend(found: Sequence[Attention], gpus: Sequence[Gpu]) -> str:
+    """Return which kernel ``scaled_dot_product_attention`` takes on these GPUs, in words."""
+    majors = {each.compute_capability[0] for each in gpus if each.compute_capability}
+    is_half, widest = all(each.dtype in HALF for each in found), max(each.width for each in found)
+    multiple = MULTIPLE if is_half else MULTIPLE_OF_SINGLE
+    fits = all(each.width % multiple == 0 for each in found)
+    if is_half and fits and majors and majors <= CUDNN_ON and widest <= CUDNN_WIDEST:
+        return CUDNN
+    if is_half and widest <= WIDEST and all(each >= FLASH_FROM for each in majors):
+        return MASKED if any(each.is_masked for each in found) else FLASH
+    return EFFICIENT if fits else IN_PARTS
 
 
 def _evidence(joined: JoinedKernels, mine: Flags, found: Sequence[Attention]) -> Iterator[str]:

@@ -78,7 +78,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         headline=compute.MISALIGNED.headline,
         words={"size": units.count(most[0]), "place": named(places)},
         lost_ns=int(joined.own_ns[slow].sum()),
-        change=partial(_aligned, joined, slow, _factors(joined, rates, slow, sizes)),
+        change=partial(aligned, joined, slow, paces(joined, rates, slow, sizes)),
         advice=compute.MISALIGNED.advice.format(change=change),
         evidence=(*lines_of(places, int(joined.own_ns[slow].sum())), *_evidence(joined, slow, sizes)),
         simulation=simulation,
@@ -121,10 +121,17 @@ def better_size(size: int, step: int) -> int:
     return best if best - size <= LITTLE * size else -(-size // step) * step
 
 
-def _factors(
+def paces(
     joined: JoinedKernels, rates: KernelRates, slow: Flags, sizes: list[dict[int, int]]
 ) -> npt.NDArray[np.float64]:
-    """Return the time of each slow kernel with aligned sizes, as a factor: at the pace of aligned ones of like size."""
+    """Return the time of each slow kernel at the pace of aligned ones of like size, as a factor.
+
+    Args:
+        joined: The kernels.
+        rates: Their work.
+        slow: Which of them are slow.
+        sizes: The sizes to change in each call, with the better ones.
+    """
     good = rates.is_product & joined.exact & ~slow & (rates.needed_ns > 0) & (joined.own_ns > 0)
     size, needed, own = rates.operations[good], rates.needed_ns[good], joined.own_ns[good]
     calls, kernel = np.unique(joined.call[slow], return_inverse=True)
@@ -139,19 +146,29 @@ def _factors(
     return np.minimum(times, 1.0)
 
 
-def _aligned(
+def aligned(
     joined: JoinedKernels,
     slow: Flags,
     factors: npt.NDArray[np.float64],
     simulation: Simulation,
+    *,
+    or_nothing: bool = False,
 ) -> WhatIf:
-    """Return the change "sizes are padded"."""
+    """Return the change "slow products run as others do": with padded sizes, or with data at another place.
+
+    Args:
+        joined: The kernels.
+        slow: Which of them are slow.
+        factors: The factor for the time of each of these.
+        simulation: The run as it was.
+        or_nothing: Whether it may save nothing.
+    """
     mine = np.isin(joined.rows[slow], simulation.operations)
     assumed = (
-        "products with padded sizes run at the pace of aligned ones of like size in this capture, "
+        "these products run at the pace of aligned ones of like size in this capture, "
         f"else at {units.share(USUAL_SHARE)} of the peak"
     )
-    what = faster(joined.rows[slow][mine], factors[mine], assumed)
+    what = faster(joined.rows[slow][mine], factors[mine], assumed, or_nothing=or_nothing)
     return with_measured(simulation, what, single_candidates(simulation.context, joined, slow, _padded))
 
 

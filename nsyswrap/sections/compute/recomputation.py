@@ -6,13 +6,11 @@
     backward                          [ block 1 again ][ gradients of block 1 ][ block 0 again ][ gradients of block 0 ]
     kept                              [ gradients of block 1 ][ gradients of block 0 ]
 
-What would have to be kept is at most all that is returned by operators that are computed again. Whether there is room
-for it the capture does not show: how much of the memory the program has in use is not recorded.
+What would have to be kept is at most all that is returned by operators that are computed again. The X-ray step shows
+how much room there is beside the most that a step takes.
 """
 
 from functools import partial
-
-import numpy as np
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
@@ -24,18 +22,16 @@ from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
-    Flags,
     costliest_places,
     find_if_costly,
     find_operators,
     named,
     of_calls,
     outputs,
+    without,
 )
 from nsyswrap.sections.places import Place, lines_of
-from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import WhatIf
+from nsyswrap.sections.step_memory import find_step_memory, words_on_room
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -44,14 +40,18 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     joined = find_operators(simulation.context, kernels)
     if joined is None or not (again := of_calls(joined, lambda call: call.role == RECOMPUTED)).any():
         return ()
-    needed, gpus = kept_bytes(joined), simulation.context.trace.gpus
-    memory = min((each.memory_bytes for each in gpus if each.memory_bytes), default=0)
+    needed, step = kept_bytes(joined), find_step_memory(simulation.context)
+    memory = min((each.memory_bytes for each in simulation.context.trace.gpus if each.memory_bytes), default=0)
     if memory and needed > memory:
         return ()
+    fits = step is not None and needed <= step.room
+    if step is not None and step.limit:
+        check = words_on_room(step, needed)
+    else:
+        room = f"the GPU's {units.size(memory)} have" if memory else "the GPU has"
+        check = f"See whether {room} room for it beside what is in use now, torch.cuda.max_memory_allocated()."
+    check = f" That needs {units.size(needed)} at most. {check}"
     places = costliest_places(joined, again)
-    room = f"the GPU's {units.size(memory)} have" if memory else "the GPU has"
-    check = f" That needs {units.size(needed)} at most: see whether {room} room for it beside what is in use now, "
-    check += "torch.cuda.max_memory_allocated()."
     wanted = [
         Place(module, line)
         for line, its in find_checkpoints(simulation.context.settings.xray).items()
@@ -62,13 +62,13 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         headline=compute.RECOMPUTATION.headline,
         words={"place": named(wanted or places)},
         lost_ns=int(joined.own_ns[again].sum()),
-        change=partial(_kept, joined, again),
+        change=partial(without, joined, again, "nothing is computed again, neither on the GPU nor by the host"),
         advice=compute.RECOMPUTATION.advice + Wording(check, ""),
         evidence=lines_of(places, int(joined.own_ns[again].sum())),
         simulation=simulation,
         kernels=kernels,
         window=window,
-        worst=Severity.WARNING,
+        worst=Severity.PROBLEM if fits else Severity.WARNING,
     )
 
 
@@ -78,10 +78,3 @@ def kept_bytes(joined: JoinedKernels) -> int:
     # Operators that change a tensor make none, but copies into new ones are theirs.
     made = (each for each in again if not each.name.endswith("_") or each.name.endswith("copy_"))
     return sum(tensor.bytes or 0 for each in made for tensor in outputs(each))
-
-
-def _kept(joined: JoinedKernels, again: Flags, simulation: Simulation) -> WhatIf:
-    """Return the change "activations are kept"."""
-    rows = joined.rows[again & np.isin(joined.rows, simulation.operations)]
-    change = Change(operations=rows, factor=0.0, host=before_launches(simulation, rows))
-    return WhatIf(change, "nothing is computed again, neither on the GPU nor by the host")

@@ -29,12 +29,10 @@ from nsyswrap.sections.compute.operator_kernels import (
     find_operators,
     inputs,
     named,
+    without,
 )
 from nsyswrap.sections.compute.passed_tensors import in_order, written
 from nsyswrap.sections.places import lines_of
-from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 COPY = "copy_"
@@ -51,7 +49,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         headline=compute.REPEATED_CASTS.headline,
         words={"place": named(places)},
         lost_ns=int(joined.own_ns[again].sum()),
-        change=partial(_once, joined, again),
+        change=partial(without, joined, again, "what was cast before in a step is not cast again"),
         advice=compute.REPEATED_CASTS.advice,
         evidence=lines_of(places, int(joined.own_ns[again].sum())),
         simulation=simulation,
@@ -86,10 +84,3 @@ def _cast(call: OperatorCall) -> tuple[Tensor, str] | None:
     target, source = inputs(call)[:2]
     is_cast = target.dtype != source.dtype and source.storage is not None
     return (source, target.dtype) if is_cast else None
-
-
-def _once(joined: JoinedKernels, again: Flags, simulation: Simulation) -> WhatIf:
-    """Return the change "each weight is cast once a step"."""
-    rows = joined.rows[again & np.isin(joined.rows, simulation.operations)]
-    change = Change(operations=rows, factor=0.0, host=before_launches(simulation, rows))
-    return WhatIf(change, "what was cast before in a step is not cast again")

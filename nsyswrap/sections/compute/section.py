@@ -21,13 +21,19 @@ from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.work_names import operation_name
 from nsyswrap.sections.compute import (
     attention_by_parts,
+    autotuning,
     batch_norm,
     depthwise,
+    double,
+    functions_by_parts,
     limits,
     misaligned,
+    older_kernel,
     recomputation,
     repeated_casts,
+    small_batches,
     small_matrices,
+    sorted_gradient,
     unfused,
 )
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
@@ -50,14 +56,8 @@ LEAST_SHARE = 0.50
 LISTED, LISTED_KINDS = 5, 3
 # Findings on kernels of one kind.
 SPECIFIC = (
-    misaligned,
-    attention_by_parts,
-    recomputation,
-    repeated_casts,
-    unfused,
-    batch_norm,
-    depthwise,
-    small_matrices,
+    *(misaligned, older_kernel, double, attention_by_parts, functions_by_parts, recomputation, repeated_casts),
+    *(sorted_gradient, small_batches, autotuning, unfused, batch_norm, depthwise, small_matrices),
 )
 RATES = ("peak_share_low", "peak_share_high")
 TYPES = {

@@ -27,6 +27,7 @@ from nsyswrap.operators.candidates import sequence_candidates
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.attention_by_parts import by_parts
+from nsyswrap.sections.compute.functions_by_parts import parts_of_functions
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, by_name
 from nsyswrap.sections.compute.operator_kernels import costliest_places, find_operators, named
@@ -134,7 +135,7 @@ def _of_operators(
 def find_passed(context: TraceContext, kernels: GroupedKernels, joined: JoinedKernels) -> Chains:
     """Return what fusion saves by the tensors that operators pass on.
 
-    The optimizer and attention by parts have findings of their own, and are left out.
+    The optimizer and functions by parts have findings of their own, and are left out.
     """
     shares, passed = saved_shares(context, joined, _fusable(context, kernels, joined))
     return Chains(shares > 0, shares, passed)
@@ -143,7 +144,7 @@ def find_passed(context: TraceContext, kernels: GroupedKernels, joined: JoinedKe
 def _fusable(context: TraceContext, kernels: GroupedKernels, joined: JoinedKernels) -> Flags:
     """Return which kernels a compiler can fuse."""
     fusable = np.array([each.kind.op in FUSABLE and each.kind.may_be_fused for each in kernels.groups], np.bool_)
-    mine: Flags = fusable[kernels.code] & ~by_parts(joined)
+    mine: Flags = fusable[kernels.code] & ~by_parts(joined) & ~parts_of_functions(joined)
     mine &= context.phase_of_operations[kernels.rows] != context.phases.code(OPTIMIZER)
     return mine
 

@@ -56,10 +56,16 @@ class Gpu:
 
 @dataclass
 class XRay:
-    """Notes when the X-ray step begins and ends, among the ranges."""
+    """Notes when X-ray steps begin and end, among the ranges; ``more`` steps follow the first."""
 
     lines: list[str]
     can_begin: bool = True
+    more: int = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether a step follows the last one."""
+        return self.lines.count("xray ends") <= self.more
 
     def begin(self, step: int) -> bool:
         """Note the step."""
@@ -210,10 +216,10 @@ def test_the_recording_ends_between_two_steps(tmp_path: Path) -> None:
     assert program.written(PROGRESS_SUFFIX) == {"phase": "ended"}
 
 
-def observed(folder: Path, schedule: str, *, can_begin: bool = True) -> Program:
-    """Return a program with an X-ray step."""
+def observed(folder: Path, schedule: str, *, can_begin: bool = True, more: int = 0) -> Program:
+    """Return a program with an X-ray step, and more of them."""
     recorder = Recorder()
-    return Program(folder, schedule, recorder, xray=XRay(recorder.lines, can_begin))
+    return Program(folder, schedule, recorder, xray=XRay(recorder.lines, can_begin, more))
 
 
 def test_the_step_after_the_recorded_ones_is_the_x_ray_step(tmp_path: Path) -> None:
@@ -225,6 +231,18 @@ def test_the_step_after_the_recorded_ones_is_the_x_ray_step(tmp_path: Path) -> N
     assert lines == [
         *("+record", "+step 4", "-step 4", "+step 5", "-step 5"),
         *("xray 6", "+step 6", "-step 6", "xray ends", "-record"),
+    ]
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 4, "last": 5}
+
+
+def test_further_x_ray_steps_follow_one_another(tmp_path: Path) -> None:
+    """They are no recorded steps either."""
+    program = observed(tmp_path, "4:6", more=1)
+    program.take(12)
+    lines = [each for each in program.recorder.lines if "data" not in each]
+    assert lines[5:] == [
+        *("xray 6", "+step 6", "-step 6", "xray ends"),
+        *("xray 7", "+step 7", "-step 7", "xray ends", "-record"),
     ]
     assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 4, "last": 5}
 

@@ -57,7 +57,8 @@ torch = SimpleNamespace(
     version=SimpleNamespace(cuda="13.0"),
     _C=SimpleNamespace(_autograd=autograd, _profiler=profiler, _current_graph_task_id=lambda: graph_task),
     autograd=SimpleNamespace(profiler=SimpleNamespace(_is_profiler_enabled=False, _run_on_profiler_start=says("own"))),
-    cuda=SimpleNamespace(is_initialized=lambda: True, is_current_stream_capturing=lambda: captures))
+    cuda=SimpleNamespace(is_initialized=lambda: True, is_current_stream_capturing=lambda: captures,
+        synchronize=says("wait"), memory_allocated=lambda: 7))
 # The level of warnings is a variable of a library of torch.
 XRay._quietly = lambda self, call, *arguments: call(*arguments)
 now = 1
@@ -77,7 +78,10 @@ def run(python: str, folder: Path, body: str) -> tuple[Any, dict[str, Any]]:
 
 @pytest.mark.parametrize("python", MONITORING)
 def test_everything_is_turned_on_and_off_again(python: str, tmp_path: Path) -> None:
-    """Ranges are on in the step only, and Inductor knows of them. The file has the step and the rank."""
+    """Ranges are on in the step only, and Inductor knows of them. The step ends when the GPU has done it.
+
+    The file has the step and the rank.
+    """
     said, written = run(
         python,
         tmp_path,
@@ -88,14 +92,15 @@ def test_everything_is_turned_on_and_off_again(python: str, tmp_path: Path) -> N
         print(json.dumps([began, *said, torch.autograd.profiler._is_profiler_enabled, sys.monitoring.get_tool(4)]))
         """,
     )
-    on, off = ["add", "operators", "ranges", "xray", True], ["no operators", "remove", "no ranges", "end", False, None]
-    assert said == [True, *on, *off]
-    assert {name: written[name] for name in ("rank", "torch", "step", "reason", "roots")} == {
+    on, off = ["add", "operators", "ranges", "xray", True], ["no operators", "remove", "no ranges"]
+    assert said == [True, *on, *off, "wait", "end", False, None]
+    assert {name: written[name] for name in ("rank", "torch", "step", "reason", "roots", "memory")} == {
         "rank": 3,
         "torch": "9.9",
         "step": 6,
         "reason": None,
         "roots": [],
+        "memory": [[0, None, 7], [3, None, 7]],
     }
 
 
@@ -155,6 +160,58 @@ def test_a_program_that_turns_on_a_profiler_in_the_step_ends_the_observation_fir
     assert written["reason"] == "the program uses a profiler itself"
 
 
+@pytest.mark.parametrize("python", MONITORING)
+@pytest.mark.parametrize(
+    ("kinds", "kept"),
+    [
+        ("aa", ["7.execution"]),
+        ("aba", ["7.2.execution", "7.execution"]),
+        ("abc", ["7.2.execution", "7.3.execution", "7.execution"]),
+    ],
+)
+def test_steps_are_observed_until_one_repeats_and_at_most_three(
+    python: str, tmp_path: Path, kinds: str, kept: list[str]
+) -> None:
+    """A step that calls the same lines as one before is not kept. The file has the number of the first."""
+    said, written = run(
+        python,
+        tmp_path,
+        f"""
+        def a(): sum([said], [])
+        def b(): sum([said], []); sum([said], [])
+        def c(): sum([said], []), max([said])
+        went_on = []
+        for number, kind in enumerate({kinds!r}):
+            xray.begin(6 + number)
+            globals()[kind]()
+            xray.end()
+            went_on.append(xray.goes_on)
+        print(json.dumps([went_on, said.count("xray"), sys.monitoring.get_tool(4)]))
+        """,
+    )
+    assert said == [[True] * (len(kinds) - 1) + [False], len(kinds), None]
+    assert sorted(path.name for path in tmp_path.glob("*.execution")) == kept
+    assert (written["step"], written["reason"]) == (6, None)
+
+
+@pytest.mark.parametrize("python", MONITORING[:1])
+@pytest.mark.parametrize(("seconds", "goes_on"), [(30, True), (31, False)])
+def test_another_step_is_observed_where_a_minute_holds_both(
+    python: str, tmp_path: Path, seconds: int, *, goes_on: bool
+) -> None:
+    said, _ = run(
+        python,
+        tmp_path,
+        f"""
+        xray.begin(6)
+        now = 1 + {seconds} * 10**9
+        xray.end()
+        print(json.dumps(xray.goes_on))
+        """,
+    )
+    assert said == goes_on
+
+
 @pytest.mark.parametrize("python", MONITORING[:1])
 @pytest.mark.parametrize(("seconds", "reason"), [(60, None), (61, "the step took too long")])
 def test_a_step_of_a_minute_is_observed(python: str, tmp_path: Path, seconds: int, reason: str | None) -> None:
@@ -194,6 +251,28 @@ def test_ranges_are_turned_off_by_the_thread_that_turned_them_on(python: str, tm
         """,
     )
     assert said.index("remove") < said.index("joined") < said.index("no ranges")
+
+
+@pytest.mark.parametrize("python", MONITORING[:1])
+@pytest.mark.parametrize(("task", "is_off"), [(-1, True), (3, False)])
+def test_ranges_that_are_open_around_a_compiler_end_with_the_step(
+    python: str, tmp_path: Path, task: int, *, is_off: bool
+) -> None:
+    """In a backward pass, PyTorch would warn that they fail to end."""
+    said, _ = run(
+        python,
+        tmp_path,
+        f"""
+        xray.begin(6)
+        graph_task = {task}
+        xray._stop("a function was compiled in the step")
+        was_off = "no ranges" in said
+        graph_task = -1
+        xray.end()
+        print(json.dumps([was_off, said.count("no ranges"), said.count("remove")]))
+        """,
+    )
+    assert said == [is_off, 1, 1]
 
 
 @pytest.mark.parametrize("python", MONITORING[:1])

@@ -62,12 +62,15 @@ def leave(reason):
     left.append(reason)
     sites.stop()
 
-torch = SimpleNamespace(nn=SimpleNamespace(Module=Module), __file__="/libraries/torch/__init__.py")
+sizes = iter(range(1000))
+cuda = SimpleNamespace(is_initialized=lambda: True, memory_allocated=lambda: next(sizes))
+torch = SimpleNamespace(nn=SimpleNamespace(Module=Module), __file__="/libraries/torch/__init__.py", cuda=cuda)
 sites = Sites(torch, Sink(), frozenset({id(guarded)}), leave, lambda: "late" in globals())
 net, x = Net(linear=Linear()), Tensor()
 """
 _END = """
 for _ in range(100): step()
+sites.reserve()
 sites.start()
 step()
 try:
@@ -117,6 +120,14 @@ def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Any:  # noqa: ANN401
     return run
 
 
+def test_the_memory_is_read_at_the_bounds_of_step_modules_and_backward_passes(seen: Any) -> None:  # noqa: ANN401
+    """0, 1 and 2 are starts, 3 more are ends; the outer module is the first one to be called."""
+    found = seen("sys.modules['annotate.xray_sites'].RUN_BACKWARD = 'float'\nnet(x)\nfloat(x)")
+    where = [(each[0], each[1]) for each in found.tables["memory"]]
+    assert where == [(0, None), (1, 0), (1, 1), (4, 1), (4, 0), (2, None), (5, None), (3, None)]
+    assert [each[2] for each in found.tables["memory"]] == list(range(8))
+
+
 def test_operators_of_tensors_have_their_line_and_module(seen: Any) -> None:  # noqa: ANN401 - a function
     """The path is that in the outermost module. Frames of the call of a module are in no stack."""
     found = seen("z = net(x)\nz + 1  # outside")
@@ -134,7 +145,7 @@ def test_a_compiled_model_has_the_name_of_what_was_compiled(seen: Any) -> None: 
     """torch.compile wraps it in a module of its own, which holds it as ``_orig_mod``."""
     found = seen("class Compiled(Net): pass\nz = Compiled(_orig_mod=net, linear=Linear())(x)")
     assert [each["class"] for each in found.tables["roots"]] == ["__main__.Net"]
-    assert found.tables["modules"][-1]["class"].endswith(".Compiled")
+    assert found.tables["modules"][0]["class"].endswith(".Compiled")
 
 
 def test_each_range_ends_before_the_next_line(seen: Any) -> None:  # noqa: ANN401 - a function

@@ -51,6 +51,21 @@ def program_eager():
     print(sys.getprofile(), sys.gettrace(), torch.autograd.profiler._is_profiler_enabled)
 
 
+def program_steps_of_two_kinds_in_turns():
+    """A discriminator that is trained in each step, and a generator in every second one: so both are observed."""
+    generator = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(generator.parameters(), lr=0.1)
+
+    def inside(step):
+        if step % 2:
+            optimizer.zero_grad()
+            generator(X).square().mean().backward()
+            optimizer.step()
+
+    train(inside)
+    print(digest(generator, torch.get_rng_state()))
+
+
 def program_checkpoint():
     model = net()
     train(called=lambda x: checkpoint(model, x, use_reentrant=False), model=model)

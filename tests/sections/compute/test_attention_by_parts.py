@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from made_operators import NVJET, Made, findings, tensor
 
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Gpu
+from nsyswrap.sections.compute.attention_by_parts import Attention, backend
+from nsyswrap.sections.places import Place
 
 RULE = "compute/attention_by_parts"
 HEADS, LENGTH, WIDTH = 128, 1024, 64
@@ -88,3 +90,26 @@ CLASSES, TABLE = tensor(4096, 4096), tensor(4096, 4096, columns_first=True)
 )
 def test_other_softmaxes_are_no_attention_by_parts(operators: tuple[Made, ...], tmp_path: Path) -> None:
     assert found(operators, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "capability", "is_masked", "words"),
+    [
+        ("bfloat16", 128, (9, 0), True, "cuDNN's kernel"),
+        ("bfloat16", 136, (9, 0), False, "FlashAttention for these"),  # wider than cuDNN takes
+        ("bfloat16", 60, (10, 0), False, "FlashAttention for these"),  # no multiple of 8
+        ("float16", 256, (8, 0), False, "FlashAttention for these"),
+        ("float16", 64, (8, 9), True, "another mask"),
+        ("float16", 264, (8, 0), False, "memory-efficient"),
+        ("float16", 64, (7, 5), False, "memory-efficient"),
+        ("float32", 60, (9, 0), True, "memory-efficient"),
+        ("float32", 62, (9, 0), True, "no fused kernel"),
+        ("float16", 260, (8, 0), True, "no fused kernel"),
+    ],
+)
+def test_the_kernel_of_fused_attention_follows_from_shapes_types_mask_and_gpu(
+    dtype: str, width: int, capability: tuple[int, int], *, is_masked: bool, words: str
+) -> None:
+    """Source: sdp_utils.cpp of PyTorch 2.11."""
+    attention = Attention(Place("attention", "model.py:7"), (8, 64, 64), width, dtype, is_masked)
+    assert words in backend([attention], [Gpu(0, "", compute_capability=capability)])

@@ -23,11 +23,13 @@ BLOCK = Made("add", [ROWS, ROWS], [ROWS], 100, module="blocks.1", line=21, stack
 FORWARD = (PRODUCT, RELU, BLOCK)
 AGAIN = tuple(replace(each, of=2, again=True) for each in FORWARD)
 BACKWARD = tuple(Made("mm", FACTORS, [ROWS], 500, NVJET, of=at, module="blocks.1.mlp") for at in (0, 0))
-US, STEPS, MIB = 1000, 4, 1 << 20
+US, STEPS, MIB, GIB = 1000, 4, 1 << 20, 1 << 30
 
 
-def found(operators: tuple[Made, ...], path: Path) -> Finding | None:
-    return findings(operators, path).get(RULE)
+def found(operators: tuple[Made, ...], path: Path, most_gib: int = 0) -> Finding | None:
+    """Return the finding; with the most of a step in GiB where it was read."""
+    memory = [[0, None, GIB], [2, None, most_gib * GIB], [5, None, GIB]] if most_gib else []
+    return findings(operators, path, memory=memory).get(RULE)
 
 
 def test_what_is_computed_again_is_saved(tmp_path: Path) -> None:
@@ -61,3 +63,19 @@ def test_what_no_gpu_can_hold_is_computed_again(tmp_path: Path) -> None:
     """A result of 160 GiB is more than the memory of an H200."""
     huge = replace(PRODUCT, outputs=[tensor(20 << 10, 4 << 20)])
     assert found((huge, *FORWARD[1:], replace(huge, of=2, again=True), *AGAIN[1:], *BACKWARD), tmp_path) is None
+
+
+def test_the_room_beside_the_most_of_a_step_says_whether_the_memory_suffices(tmp_path: Path) -> None:
+    """Of 140 GiB 139 are taken, which leaves 1 GiB for 192 MiB."""
+    finding = found((*FORWARD, *AGAIN, *BACKWARD), tmp_path, 139)
+    assert finding is not None
+    assert "so the memory suffices" in finding.advice
+    assert finding.severity == "problem"
+
+
+def test_what_does_not_fit_as_a_whole_fits_in_part(tmp_path: Path) -> None:
+    """All of the memory is taken at the most of the step."""
+    finding = found((*FORWARD, *AGAIN, *BACKWARD), tmp_path, 140)
+    assert finding is not None
+    assert "so it suffices for" in finding.advice
+    assert finding.severity == "warning"

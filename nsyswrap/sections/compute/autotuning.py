@@ -1,0 +1,130 @@
+"""Measured steps in which a library times its algorithms: cudnn.benchmark does so for each new shape.
+
+::
+
+    host    |run A|wait|run A|wait|run B|wait|run B|wait| ... |run the fastest|
+    GPU      [A]        [A]        [  B  ]    [  B  ]          [A]
+
+After each run the host waits for the GPU, so it is known by calls: launches of cuDNN's kernels alone, then a wait,
+many times in a row, with different kernels. Source: ``time_sorted_plan`` of cuDNN's frontend, which PyTorch calls: one
+run to warm up, and at least one that is timed, for up to ten algorithms.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, total
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Finding
+from nsyswrap.rules import compute
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.places import place_lines
+from nsyswrap.sections.severity import NOTE_SHARE, make_finding
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import WhatIf, predict
+from nsyswrap.what_if.simulate import Simulation
+
+Flags = npt.NDArray[np.bool_]
+
+LIBRARY, WAIT = "cudnn", "ynchronize"
+# Waits in a row, each after launches of cuDNN alone: a program that times a single layer has fewer kernels, and a wait
+# after each step has other kernels before it. Ours: three algorithms, each run twice.
+LEAST_WAITS, LEAST_KERNELS = 6, 3
+
+
+class Tuning(NamedTuple):
+    """Where a library times its algorithms.
+
+    Attributes:
+        rows: The operations that it runs for that, rows of the context's operations.
+        spans: The time of the host, by thread.
+        times: How often it does.
+    """
+
+    rows: Indices
+    spans: dict[int, Spans]
+    times: int
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where that takes enough of the window."""
+    tuning = find_tuning(simulation.context, kernels.rows)
+    lost = sum(total(clip(each, window.start_ns, window.end_ns)) for each in tuning.spans.values())
+    if (share := kernels.share_of(lost, window)) < NOTE_SHARE:
+        return ()
+    inside = kernels.inside[np.isin(kernels.rows, tuning.rows)]
+    return (
+        make_finding(
+            rule=compute.AUTOTUNING.key,
+            headline=compute.AUTOTUNING.headline.format(share=units.share(share)),
+            lost_ns=kernels.per_gpu(lost),
+            saving=predict(simulation, partial(_chosen, tuning)),
+            advice=compute.AUTOTUNING.advice,
+            evidence=(
+                f"{units.counted(tuning.times, 'time')}, with {units.counted(len(tuning.rows), 'kernel')} timed",
+                *place_lines(simulation.context, tuning.rows, inside),
+            ),
+            device_id=None,
+            window=window,
+        ),
+    )
+
+
+def find_tuning(context: TraceContext, rows: Indices) -> Tuning:
+    """Return where a library times its algorithms.
+
+    Args:
+        context: The trace, its events and its loop.
+        rows: Compute kernels, rows of the context's operations.
+    """
+    calls, names = context.trace[tables.CALLS], context.kernel_names
+    rows = rows[context.operations.call[rows] >= 0]
+    call, code = context.operations.call[rows], names.code[rows]
+    own = np.append([each.library == LIBRARY for each in names.kinds], False)[code]
+    start, thread = array(calls, "start"), coded(calls, "thread")
+    named = coded(calls, "name_id")
+    waits = np.flatnonzero(named.among(np.array([WAIT in context.trace.text(int(each)) for each in named.ids], bool)))
+    chosen: list[Indices] = []
+    spans: dict[int, Spans] = {}
+    for each in np.unique(thread[call[own]]).tolist():
+        mine, its = np.flatnonzero(thread.equal(each, call)), waits[thread.equal(each, waits)]
+        mine = mine[np.argsort(start[call[mine]], kind="stable")]
+        parts = list(_runs(np.searchsorted(start[its], start[call[mine]]), own[mine], code[mine], len(its)))
+        if parts:
+            ends = [its[last] for _, last in parts]
+            chosen += [rows[mine[launches]] for launches, _ in parts]
+            begins = [start[call[mine[launches[0]]]] for launches, _ in parts]
+            spans[each] = merge(begins, array(calls, "end")[ends])
+    return Tuning(np.concatenate(chosen) if chosen else np.empty(0, np.intp), spans, len(chosen))
+
+
+def _runs(segment: Indices, own: Flags, code: Indices, waits: int) -> Iterator[tuple[Indices, int]]:
+    """Yield the launches of each run of algorithms on a thread, and the number of the wait that ends it.
+
+    Args:
+        segment: The number of waits before each launch, ascending.
+        own: Whether each is one of cuDNN's kernels.
+        code: What is launched.
+        waits: How many waits there are.
+    """
+    found = np.unique(segment)
+    others = np.bincount(segment, ~own, waits + 1)[found]
+    timed = (others == 0) & (found < waits)
+    bounds = np.flatnonzero(np.diff(np.concatenate([[False], timed, [False]]).astype(np.int8)))
+    for first, last in zip(bounds[::2].tolist(), bounds[1::2].tolist(), strict=True):
+        launches = np.flatnonzero((segment >= found[first]) & (segment <= found[last - 1]))
+        if last - first >= LEAST_WAITS and len(np.unique(code[launches])) >= LEAST_KERNELS:
+            yield launches, int(found[last - 1])
+
+
+def _chosen(tuning: Tuning, simulation: Simulation) -> WhatIf:
+    """Return the change "no algorithms are timed"."""
+    rows = tuning.rows[np.isin(tuning.rows, simulation.operations)]
+    return WhatIf(Change(operations=rows, factor=0.0, host=tuning.spans), "no algorithm is timed in these steps")

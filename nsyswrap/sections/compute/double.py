@@ -1,0 +1,99 @@
+"""Work in FP64 of a program that otherwise computes in narrower types: one tensor of FP64 makes all that it meets FP64.
+
+::
+
+    images (FP32) - mean (FP64 from NumPy) -> FP64 -> / -> FP64 -> clamp -> FP64 -> cast to bfloat16
+
+NumPy and Python compute in FP64, PyTorch in FP32 unless it gets a tensor of FP64. Elements of half the size need half
+the time where the memory is the limit; where the arithmetic is, at most half of it on GPUs for computing, and a small
+part on others. A program all of whose tensors are FP64 has chosen it, so there is no warning.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from nsyswrap.base.intervals import Window
+from nsyswrap.model import Finding, Severity
+from nsyswrap.operators.join import JoinedKernels
+from nsyswrap.operators.observed_calls import OperatorCall
+from nsyswrap.operators.work import plain
+from nsyswrap.rules import compute
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.compute.operator_kernels import (
+    Flags,
+    all_tensors,
+    costliest_places,
+    find_if_costly,
+    find_operators,
+    inputs,
+    named,
+    of_calls,
+    outputs,
+)
+from nsyswrap.sections.places import Place, lines_of
+from nsyswrap.what_if.affected_parts import before_launches
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import WhatIf
+from nsyswrap.what_if.simulate import Simulation
+
+DOUBLE, FLOATS = "float64", frozenset({"float32", "float16", "bfloat16"})
+HALF = 0.5
+CASTS = frozenset({"copy_", "_to_copy"})
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where work in FP64 takes enough of the window."""
+    joined = find_operators(simulation.context, kernels)
+    if joined is None or not (wide := joined.exact & of_calls(joined, _is_wide)).any():
+        return ()
+    places = costliest_places(joined, wide)
+    is_chosen = not any(each.dtype in FLOATS for call in joined.calls for each in all_tensors(call))
+    first = next((Place.of(call) for call in joined.calls if _begins(call)), None)
+    began = () if first is None or not str(first) else (f"FP64 begins in {first}",)
+    return find_if_costly(
+        rule=compute.DOUBLE.key,
+        headline=compute.DOUBLE.headline,
+        words={"place": named(places)},
+        lost_ns=int(joined.own_ns[wide].sum()),
+        change=partial(_narrower, joined, wide),
+        advice=compute.DOUBLE.advice,
+        evidence=(*lines_of(places, int(joined.own_ns[wide].sum())), *began),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
+        worst=Severity.NOTE if is_chosen else Severity.PROBLEM,
+    )
+
+
+def _is_wide(call: OperatorCall) -> bool:
+    return any(each.dtype == DOUBLE and each.elements > 1 for each in all_tensors(call))
+
+
+def _begins(call: OperatorCall) -> bool:
+    """Return whether a call takes a narrower tensor with one of FP64, or returns FP64 without taking any."""
+    taken = {each.dtype for each in inputs(call)}
+    return (
+        _is_wide(call) and any(each.dtype == DOUBLE for each in outputs(call)) and bool(taken - {DOUBLE} or not taken)
+    )
+
+
+def narrowed(call: OperatorCall) -> float:
+    """Return the share of a call's time that it takes in FP32: that of its bytes; 0 for a cast that is not needed."""
+    tensors = all_tensors(call)
+    if plain(call.name) in CASTS and {each.dtype for each in tensors} <= {DOUBLE, "float32"}:
+        kinds = {each.dtype for each in (*inputs(call)[1:2], *outputs(call)[:1])}
+        if len(kinds) > 1:
+            return 0.0
+    whole = sum(each.bytes or 0 for each in tensors)
+    wide = sum(each.bytes or 0 for each in tensors if each.dtype == DOUBLE)
+    return 1 - HALF * wide / whole if whole else 1.0
+
+
+def _narrower(joined: JoinedKernels, wide: Flags, simulation: Simulation) -> WhatIf:
+    """Return the change "FP32 in place of FP64"."""
+    share = np.append([narrowed(each) for each in joined.calls], 1.0)[joined.call]
+    mine = wide & np.isin(joined.rows, simulation.operations)
+    rows, factor = joined.rows[mine], share[mine]
+    change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
+    return WhatIf(change, "tensors of FP64 have half the bytes in FP32, and kernels take time as they move bytes")

@@ -1,0 +1,109 @@
+"""Backward passes of lookups that sort: of embeddings, and of tensors that are indexed by other tensors.
+
+::
+
+    forward     tokens[index]              rows are copied, some of them several times
+    backward    sort index | find equal ones | add up the rows of each      a dozen kernels
+    index_add   add each row to its place                                   one kernel, with atomic additions
+
+The sort makes the result the same in each run. ``index_select`` has ``index_add`` as its backward pass, which does not
+sort. Many equal indices delay one another there, and atomic additions in half precision are slow, so then nothing is
+sure to be saved. Source: Embedding.cu, EmbeddingBackwardKernel.cu and Indexing.cu of PyTorch: up to 3,072 indices are
+not sorted.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
+from nsyswrap.events.xray_record import Tensor
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Finding
+from nsyswrap.operators.join import JoinedKernels
+from nsyswrap.operators.observed_calls import OperatorCall
+from nsyswrap.operators.work import plain
+from nsyswrap.rules import compute
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.compute.operator_kernels import (
+    costliest_places,
+    fewer,
+    find_if_costly,
+    find_operators,
+    inputs,
+    memory_rate,
+    named,
+)
+from nsyswrap.sections.places import lines_of
+from nsyswrap.what_if.simulate import Simulation
+
+LOOKUPS = frozenset({"embedding_dense_backward", "_embedding_bag_dense_backward", "_index_put_impl_", "index_put_"})
+SORT = "RadixSort"
+# Share of the memory's peak that the additions reach. Source: as for misaligned products, in ``misaligned``.
+USUAL_SHARE = 0.60
+# A row is read, and its place is read and written.
+MOVED = 3
+HALF = frozenset({"float16", "bfloat16"})
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where such backward passes take enough of the window."""
+    context = simulation.context
+    joined = find_operators(context, kernels)
+    if joined is None or not (sorting := calls_that_sort(context, joined)):
+        return ()
+    group = np.full(len(joined.calls), -1, np.intp)
+    group[sorting] = sorting
+    mine = joined.exact & (np.append(group, -1)[joined.call] >= 0)
+    places = costliest_places(joined, mine)
+    is_half = any(_gradient(joined.calls[at]).dtype in HALF for at in sorting)
+    change = partial(
+        fewer,
+        joined,
+        group,
+        dict(_remain(context, joined, sorting)),
+        f"rows are added to their places without a sort, at {units.share(USUAL_SHARE)} of the memory's peak",
+        or_nothing=is_half,
+    )
+    return find_if_costly(
+        rule=compute.SORTED_GRADIENT.key,
+        headline=compute.SORTED_GRADIENT.headline,
+        words={"place": named(places)},
+        lost_ns=int(joined.own_ns[mine].sum()),
+        change=change,
+        advice=compute.SORTED_GRADIENT.advice,
+        evidence=lines_of(places, int(joined.own_ns[mine].sum())),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
+        is_usual=True,
+    )
+
+
+def calls_that_sort(context: TraceContext, joined: JoinedKernels) -> list[int]:
+    """Return the calls of such operators that launch kernels which sort."""
+    names = context.kernel_names
+    sorts = np.array([SORT in each.name for each in names.kinds], bool)
+    code = names.code[joined.rows]
+    mine = joined.exact & (code >= 0) & np.append(sorts, False)[code]
+    calls = np.unique(joined.call[mine]).tolist()
+    return [at for at in calls if at >= 0 and plain(joined.calls[at].name) in LOOKUPS]
+
+
+def _gradient(call: OperatorCall) -> Tensor:
+    """Return the rows that a call adds up: its largest tensor of numbers with a point."""
+    found = [each for each in inputs(call) if each.dtype.startswith(("float", "bfloat"))]
+    # What is changed comes first.
+    return max(found[1:] or found, key=lambda each: each.elements, default=Tensor(()))
+
+
+def _remain(context: TraceContext, joined: JoinedKernels, sorting: list[int]) -> Iterator[tuple[int, float]]:
+    """Yield for each call the share of its time that the additions take; all of it where that is not known."""
+    rate = memory_rate(context) * USUAL_SHARE
+    for at in sorting:
+        mine = joined.call == at
+        launches, own = max(float(joined.part[mine].sum()), 1.0), int(joined.own_ns[mine].sum())
+        needed = MOVED * (_gradient(joined.calls[at]).bytes or 0) / rate * launches if rate else own
+        yield at, min(needed / max(own, 1), 1.0)

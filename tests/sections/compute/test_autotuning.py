@@ -1,0 +1,72 @@
+"""Steps in which cuDNN times its algorithms."""
+
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder, trace_of
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding
+from nsyswrap.sections.compute import section
+
+RULE = "compute/autotuning"
+US = 1000
+STEP_US, STEPS = 4000, 6
+KERNEL_US = 100
+FORWARD = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize{}x64x64_kernel__5x_cudnn"
+LOOP = "void at::native::vectorized_elementwise_kernel<8, at::native::AddFunctor>(int)"
+
+
+def finding(tiles: tuple[int, ...], times: int, other: str = "") -> Finding | None:
+    """Return the finding on steps that run each algorithm some times, waiting after each, and then work.
+
+    Args:
+        tiles: The algorithms.
+        times: How often each of them runs.
+        other: A kernel that runs after each of them; none without it.
+    """
+    built = ExportBuilder().gpu()
+    for number in range(STEPS):
+        begin = at = number * STEP_US * US
+        for name in [FORWARD.format(each) for each in tiles for _ in range(times)]:
+            for each in filter(None, (name, other)):
+                built.kernel(
+                    at + 5 * US, at + (5 + KERNEL_US) * US, each, launched=(at, at + US), gridX=1000, blockX=128
+                )
+                at += (5 + KERNEL_US) * US
+            built.call("cudaEventSynchronize", at - KERNEL_US * US, at + US)
+            at += 2 * US
+        for _ in range(5):
+            built.kernel(at + 5 * US, at + (5 + KERNEL_US) * US, LOOP, launched=(at, at + US), gridX=1000, blockX=128)
+            at += (5 + KERNEL_US) * US
+        built.call("cudaDeviceSynchronize", at - 10 * US, at + US)
+        built.range(f"step {number}", begin, begin + STEP_US * US)
+    context = find_context(trace_of(built))
+    found = run_section(section, context, window(0, STEPS * STEP_US * US)).findings
+    return next((each for each in found if each.rule == RULE), None)
+
+
+def test_algorithms_that_are_timed_are_named() -> None:
+    """Eight runs of a step take 107 us each."""
+    found = finding((64, 128, 256, 192), 2)
+    assert found is not None
+    assert found.lost_ns == pytest.approx(STEPS * 8 * 107 * US, rel=0.02)
+    assert found.saving is not None
+    assert found.saving.point == pytest.approx(found.lost_ns, rel=0.1)
+    assert "6 times" in found.evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("tiles", "times", "is_found"),
+    [
+        ((64, 128, 256), 2, True),
+        ((64, 128), 3, False),  # two algorithms are no choice
+        ((64, 128, 256, 192, 32), 1, False),  # five waits
+        ((64,), 8, False),  # a layer that is timed
+    ],
+)
+def test_from_three_algorithms_and_six_waits_on(tiles: tuple[int, ...], times: int, *, is_found: bool) -> None:
+    assert (finding(tiles, times) is not None) == is_found
+
+
+def test_waits_after_other_work_are_no_timing() -> None:
+    assert finding((64, 128, 256, 192), 2, LOOP) is None

@@ -1,0 +1,55 @@
+"""Work in FP64: where it begins, and what FP32 saves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_operators import Made, findings, tensor
+
+RULE = "compute/double"
+US, STEPS = 1000, 4
+
+
+def images(dtype: str, storage: int) -> dict[str, Any]:
+    return tensor(64, 65536, dtype=dtype, storage=storage)
+
+
+def steps(wide: str) -> list[Made]:
+    """Return images that are normalized with statistics of a type, then cast."""
+    return [
+        Made("div", [images("float32", 1)], [images("float32", 2)], 100),
+        Made("sub", [images("float32", 2), tensor(64, 1, dtype=wide, storage=3)], [images(wide, 4)], 120, line=8),
+        Made("clamp", [images(wide, 4)], [images(wide, 5)], 160, line=9),
+        Made("copy_", [images("bfloat16", 6), images(wide, 5), False], [images("bfloat16", 6)], 100, line=9),
+    ]
+
+
+def test_fp32_moves_half_the_bytes(tmp_path: Path) -> None:
+    """Of 12 bytes an element 8 are left, of 16 are 8, and of 10 in the cast are 6 (its result counts twice)."""
+    finding = findings(steps("float64"), tmp_path).get(RULE)
+    assert finding is not None
+    assert finding.lost_ns == STEPS * 380 * US
+    assert "layer (model.py:9)" in finding.headline
+    assert "FP64 begins in layer (model.py:8)" in finding.evidence
+    assert finding.saving is not None
+    saved = 120 * 4 / 12 + 160 * 8 / 16 + 100 * 4 / 12
+    assert finding.saving.point / STEPS / US == pytest.approx(saved, rel=0.03)
+    assert finding.severity == "problem"
+
+
+def test_a_cast_between_both_types_is_gone(tmp_path: Path) -> None:
+    cast = Made("copy_", [images("float64", 7), images("float32", 2), False], [images("float64", 7)], 200)
+    finding = findings([*steps("float64")[:1], cast], tmp_path).get(RULE)
+    assert finding is not None
+    assert finding.saving is not None
+    assert finding.saving.point / STEPS / US == pytest.approx(200, rel=0.05)
+
+
+def test_a_program_in_fp64_alone_has_chosen_it(tmp_path: Path) -> None:
+    finding = findings([Made("mul", [images("float64", 1)], [images("float64", 2)], 500)], tmp_path).get(RULE)
+    assert finding is not None
+    assert finding.severity == "note"
+
+
+def test_fp32_is_none(tmp_path: Path) -> None:
+    assert RULE not in findings(steps("float32"), tmp_path)

@@ -1,0 +1,88 @@
+"""Modules that a step calls many times with little data."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_operators import NVJET, Made, findings, tensor
+
+RULE = "compute/small_batches"
+US, STEPS = 1000, 4
+WIDTH, ROWS = 8192, 64
+WEIGHT = tensor(WIDTH, WIDTH, storage=1)
+
+
+def rows(storage: int, count: int = ROWS) -> dict[str, Any]:
+    return tensor(count, WIDTH, storage=storage)
+
+
+def product(number: int, *, us: int = 50, weight: dict[str, Any] = WEIGHT, taken: int = 100, made: int = 200) -> Made:
+    """Return a product of 64 rows with a weight of 134 MB: 34 us at 4 TB/s."""
+    return Made("mm", [rows(taken + number), weight], [rows(made + number)], us, NVJET, module="layers.0")
+
+
+def test_calls_of_one_kind_become_one(tmp_path: Path) -> None:
+    """32 times 64 rows need 278 us at 989.4 TFLOP/s and 463 us at 60 % of it, instead of 1600 us."""
+    finding = findings([product(each) for each in range(32)], tmp_path).get(RULE)
+    assert finding is not None
+    assert finding.lost_ns == STEPS * 1600 * US
+    assert "32 times" in finding.headline
+    assert "layers.0 (model.py:7)" in finding.headline
+    assert finding.saving is not None
+    assert finding.saving.point / STEPS / US == pytest.approx(1600 - 463, rel=0.03)
+
+
+def test_one_call_is_no_shorter_than_one_of_them(tmp_path: Path) -> None:
+    """Elementwise kernels of 64 rows move 2 MiB each, which takes no time; one of them takes 10 us."""
+    more = [Made("relu", [rows(200 + each)], [rows(300 + each)], 10, module="layers.1", line=8) for each in range(32)]
+    pairs = [each for pair in zip([product(at) for at in range(32)], more, strict=True) for each in pair]
+    inside = [replace(each, module="layers.0", line=9) if each.name == "relu" else each for each in pairs]
+    finding = findings(inside, tmp_path).get(RULE)
+    assert finding is not None
+    assert finding.lost_ns == STEPS * (1600 + 320) * US
+    assert finding.saving is not None
+    assert finding.saving.point / STEPS / US == pytest.approx(1600 - 463 + 320 - 28, rel=0.03)
+
+
+def test_the_sums_of_gradients_are_gone(tmp_path: Path) -> None:
+    """Each micro-batch but the first adds its gradient to that of the weight."""
+    add = Made("add_", [tensor(WIDTH, WIDTH, storage=9), tensor(WIDTH, WIDTH, storage=8)], [], 100, module="", of=0)
+    for name in ("plain", "summed"):
+        (tmp_path / name).mkdir()
+    plain = findings([product(each) for each in range(8)], tmp_path / "plain")[RULE]
+    summed = findings([*(product(each) for each in range(8)), *[add] * 7], tmp_path / "summed")[RULE]
+    assert plain.saving is not None
+    assert summed.saving is not None
+    assert (summed.saving.point - plain.saving.point) / STEPS / US == pytest.approx(700, rel=0.05)
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(4, True), (3, False)])
+def test_from_four_calls_on(count: int, *, is_found: bool, tmp_path: Path) -> None:
+    assert (RULE in findings([product(each) for each in range(count)], tmp_path)) == is_found
+
+
+def test_a_call_that_takes_what_the_last_one_returned_cannot_be_made_at_once(tmp_path: Path) -> None:
+    """A recurrent cell, or a layer that is repeated."""
+    chain = [product(each, taken=100, made=101) for each in range(32)]
+    assert RULE not in findings(chain, tmp_path)
+
+
+def test_other_weights_are_no_repetition(tmp_path: Path) -> None:
+    others = [product(each, weight=tensor(WIDTH, WIDTH, storage=1000 + each)) for each in range(32)]
+    assert RULE not in findings(others, tmp_path)
+
+
+def test_weights_that_are_cast_each_time_are_the_same(tmp_path: Path) -> None:
+    """Each micro-batch casts them into memory of its own; one cast is enough."""
+    full = tensor(WIDTH, WIDTH, dtype="float32", storage=1)
+    made = []
+    for each in range(8):
+        cast = tensor(WIDTH, WIDTH, storage=500 + each)
+        made += [Made("copy_", [cast, full, False], [cast], 100, module="layers.0", line=6)]
+        made += [product(each, weight=cast)]
+    finding = findings(made, tmp_path).get(RULE)
+    assert finding is not None
+    assert finding.lost_ns == STEPS * 8 * 150 * US
+    assert finding.saving is not None
+    assert finding.saving.point / STEPS / US == pytest.approx(700 + 400 - 116, rel=0.05)
