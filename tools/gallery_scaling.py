@@ -55,7 +55,8 @@ grows. With `nn.DataParallel` on four GPUs, broadcast and reduction take half of
 batch of 16. With 128 it is about half of that, as published. The reduction takes as long as the
 broadcast here, and a fifth of it there. Each further GPU makes a step longer, because one process
 launches for all of them: the GPUs are idle most of the time. With DistributedDataParallel on four GPUs,
-small batches wait for the rank that launches last, and only with a batch of 128 do more GPUs help: {shares}
+small batches wait for the rank that launches last, and only with a batch of 128 do more GPUs help:
+{shares}
 """
 IDENTITY = """What a step on several GPUs takes longer than on one with the same batch, in ms, mean over GPUs. The parts
 add up to the difference; what is left is the last column:
