@@ -20,7 +20,7 @@ from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
 if TYPE_CHECKING:  # the history does without it
     import pandas as pd
 
-Unit = Literal["ns", "share", "count", "bytes", "text"]
+Unit = Literal["ns", "share", "count", "bytes", "flop", "text"]
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.integer[Any]]
 PARTS = "compute_ns communication_wait_ns communication_transfer_ns copy_exposed_ns memset_exposed_ns idle_ns"

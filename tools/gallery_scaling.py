@@ -48,15 +48,16 @@ GPU time is the sum of all kernels, copies and memsets of all GPUs in the measur
 wait for another GPU count as well, as with nvprof. The published shares, and those of the same batch here with
 `nn.DataParallel`; "first" means that one of the kernels counted takes more time than any other activity:
 """
-REMARK = """The cells of four GPUs were recorded on another machine of the same kind, after thirty steps that were
-only timed, and several runs started at a time; the others one by one, from the first step. All steps are
-under nsys. On one GPU the updates of the weights take about the published share, and less as the batch
-grows. With `nn.DataParallel` on four GPUs, broadcast and reduction take half of the GPU time with a
-batch of 16. With 128 it is about half of that, as published. The reduction takes as long as the
-broadcast here, and a fifth of it there. Each further GPU makes a step longer, because one process
-launches for all of them: the GPUs are idle most of the time. With DistributedDataParallel on four GPUs,
-small batches wait for the rank that launches last, and only with a batch of 128 do more GPUs help:
-{shares}
+REMARK = """\
+The cells of four GPUs were recorded on another machine of the same kind, after thirty steps that were only timed,
+and several runs started at a time; the others one by one, from the first step. All steps are under nsys.
+
+On one GPU the updates of the weights take about the published share, and less as the batch grows. With
+`nn.DataParallel` on four GPUs, broadcast and reduction take half of the GPU time with a batch of 16. With 128 it is
+about half of that, as published. The reduction takes as long as the broadcast here, and a fifth of it there.
+Each further GPU makes a step longer, because one process launches for all of them: the GPUs are idle most of the time.
+With DistributedDataParallel on four GPUs, small batches wait for the rank that launches last, and only a batch of 128
+is faster than on one: {speedups}
 """
 IDENTITY = """What a step on several GPUs takes longer than on one with the same batch, in ms, mean over GPUs. The parts
 add up to the difference; what is left is the last column:
@@ -163,10 +164,10 @@ def _published(found: Sequence[Cell]) -> Iterator[str]:
             first = ", first" if re.search(pattern, cell.activities()[0][0]) else ""
             here = f"{_percent(cell.share(pattern))}{first}"
             yield _line((str(batch), activity, said, str(gpus), here, str(cell.gpus)))
-    yield from ("", REMARK.format(shares=_shares(found)))
+    yield from ("", REMARK.format(speedups=_speedups(found)))
 
 
-def _shares(found: Sequence[Cell]) -> str:
+def _speedups(found: Sequence[Cell]) -> str:
     """Return how many times the work the most GPUs do with DistributedDataParallel, by batch."""
     alone = {cell.batch: cell.step_ns for cell in found if cell.gpus == 1}
     most = max(cell.gpus for cell in found)

@@ -120,7 +120,7 @@ CASES = {
     ),
     "sharded": Case("none", "nothing", program=SHARDED),
     "sharded_in_turn": Case(
-        *("gathers_in_turn", "weights are gathered only when they are needed", None, ("communication/exposed",)),
+        *("gathers_in_turn", "weights are gathered only when they are needed", None, ("communication/late_gathers",)),
         ("sharded",),
         program=SHARDED,
         committed=5,

@@ -12,6 +12,16 @@ LATE = Rule(
     drawn_as=("gpu", "communication_wait"),
     group=Group.COMMUNICATION,
 )
+IN_TURN = Rule(
+    key="ranks/in_turn",
+    name="uneven work in turn",
+    headline="In each step another rank has more to compute, and the others wait for it for {share} of the time.",
+    advice="Give all ranks equal work in each step: sort samples into buckets of like length across ranks, or share "
+    "them out by tokens instead of by number.",
+    fixed="if ranks had equal work in each step",
+    drawn_as=("gpu", "communication_wait"),
+    group=Group.COMMUNICATION,
+)
 PACE = Rule(key="ranks/pace", name="a slower pace of launches", group=Group.COMMUNICATION)
 PIPELINE = Rule(
     key="ranks/pipeline",

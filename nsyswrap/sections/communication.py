@@ -14,7 +14,7 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.links import fast_ns
-from nsyswrap.sections import late_ranks, pipeline_bubbles
+from nsyswrap.sections import job_code, late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
 from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.missing_events import lost_processes
@@ -84,6 +84,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
         findings=(
             *late_ranks.find_findings(simulation, of_all_ranks, lateness_of_all, attributions, window),
             *pipeline_bubbles.find_findings(context, of_all_ranks, lateness_of_all, window),
+            *job_code.find_findings(simulation, of_all_ranks, lateness_of_all, window),
             *_findings(simulation, rows, window),
         ),
         notes=(*_notes(of_all_ranks, window), *lost_processes(context)),

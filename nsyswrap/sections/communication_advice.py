@@ -35,6 +35,7 @@ from nsyswrap.what_if.saving import HALF, Saving, WhatIf, faster, predict, savin
 from nsyswrap.what_if.simulate import Simulation
 
 EXPOSED, SLOW_LINKS = communication.EXPOSED.key, communication.SLOW_LINKS.key
+LATE_GATHERS = communication.LATE_GATHERS.key
 OF_EXPERTS = frozenset({ALL_TO_ALL, DISPATCH, COMBINE})
 # Libraries whose collectives have no gradients: they serve models.
 ENGINES = frozenset({"vllm", "sglang", "flashinfer", "tensorrt_llm", "lmdeploy"})
@@ -227,7 +228,7 @@ def _gathered(simulation: Simulation, rows: Indices) -> TransferAdvice:
     here = int(exposed(context, rows, collectives).sum())
     fits = int(beside_the_layer_before(context, collectives, rows).sum())
     said = f"{units.duration(fits)} of {units.duration(here)} fit beside the layer before"
-    return TransferAdvice(EXPOSED, IN_TURN_ADVICE, predict(simulation, _gathered_ahead), (said,))
+    return TransferAdvice(LATE_GATHERS, IN_TURN_ADVICE, predict(simulation, _gathered_ahead), (said,))
 
 
 def beside_the_layer_before(context: TraceContext, collectives: Collectives, rows: Indices) -> Times:

@@ -275,7 +275,7 @@ def _use(
     return (
         Fact("mfu_share", mfu, "share"),
         Fact("hfu_share", hfu, "share"),
-        Fact("step_operations", float(total), "count"),
+        Fact("step_operations", float(total), "flop"),
         Fact("peak_source", MEASURED if rates.is_measured.any() else PUBLISHED, "text"),
     )
 
@@ -341,7 +341,7 @@ SECTION = SectionSpec(
         Kind.TEXT: "operator shapes dtypes module class_name line bound account",
         Kind.NUMBER: "operations bytes",
     },
-    units={"ns": "ns", "operations": "number"},
+    units={"ns": "ns", "operations": "flop"},
     captions={
         "peak": "Where a step's time goes, against the peak",
         "modules": "Modules",

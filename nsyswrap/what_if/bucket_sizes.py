@@ -42,12 +42,13 @@ class Buckets(NamedTuple):
     ready: Times
     length: Times
 
-    def halved(self, latency_ns: float) -> "Buckets":
-        """Return two buckets for each, with the latency of a collective in both."""
+    def divided(self, parts: int, latency_ns: float) -> "Buckets":
+        """Return some buckets for each, as they become ready one after another, each with the latency of one."""
         before = np.concatenate([[self.begun], self.ready[:-1]])
-        ready = np.column_stack([(before + self.ready) // 2, self.ready]).ravel()
-        length = np.repeat(np.maximum(self.length - latency_ns, 0) / 2 + np.minimum(latency_ns, self.length), 2)
-        return self._replace(ready=ready, length=length)
+        at = np.arange(1, parts + 1) / parts
+        ready = before[:, None] + (self.ready - before)[:, None] * at
+        length = np.maximum(self.length - latency_ns, 0) / parts + np.minimum(latency_ns, self.length)
+        return self._replace(ready=ready.ravel(), length=np.repeat(length, parts))
 
     def doubled(self, latency_ns: float) -> "Buckets":
         """Return one bucket for two, with the latency of one collective."""
@@ -75,7 +76,7 @@ def half_as_large(device: int, simulation: Simulation) -> WhatIf | None:
     latency = latency_ns(device, simulation)
     if latency is None:
         return None
-    saved = sum(max(each.end - each.halved(latency).end, 0) for each in buckets_of(device, simulation))
+    saved = sum(max(each.end - each.divided(2, latency).end, 0) for each in buckets_of(device, simulation))
     return _shorter(device, simulation, saved, "buckets of half the size")
 
 
@@ -91,6 +92,19 @@ def twice_as_large(device: int, simulation: Simulation) -> WhatIf | None:
         return None
     saved = sum(max(each.end - each.doubled(latency).end, 0) for each in buckets_of(device, simulation))
     return _shorter(device, simulation, saved, "buckets of twice the size")
+
+
+def in_parts(device: int, parts: int, simulation: Simulation) -> WhatIf:
+    """Return the change "each bucket in some parts"; a latency that the capture does not show counts as none.
+
+    Args:
+        device: As ``half_as_large``.
+        parts: How many.
+        simulation: The run as it was.
+    """
+    latency = latency_ns(device, simulation) or 0.0
+    saved = sum(max(each.end - each.divided(parts, latency).end, 0) for each in buckets_of(device, simulation))
+    return _shorter(device, simulation, saved, "buckets of 25 MiB, which are sent during the backward pass")
 
 
 def buckets_of(device: int, simulation: Simulation) -> Iterator[Buckets]:

@@ -94,6 +94,7 @@ def test_the_gradient_of_a_grouped_convolution_needs_as_much_as_its_forward_pass
     """With 4 groups, input and weight each have a gradient that costs the forward pass."""
     found = [each.operations for each in map(products_of, pytorch.grouped_convolution()) if each]
     assert found == [9216, 2 * 9216]
+    assert pytorch.convolution_for_each_group() == sum(found)
 
 
 def test_fp8_products_have_their_type() -> None:

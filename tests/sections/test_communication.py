@@ -212,7 +212,7 @@ def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_context: Real
     collectives = found.tables["collectives"]
     assert collectives["exposed_transfer_ns"].sum() == sum(transfer.values())
     assert collectives["exposed_wait_ns"].sum() == sum(wait.values())
-    assert {each.device_id: each.lost_ns for each in found.findings} == transfer
+    assert {each.device_id: each.lost_ns for each in found.findings if each.device_id is not None} == transfer
 
 
 def test_a_rank_alone_may_wait_for_another(real_trace: RealTrace) -> None:
@@ -233,4 +233,4 @@ def test_advice_on_real_programs(real_context: RealContext, name: str, advice: s
     """DDP reduces all gradients over slow links; DataParallel broadcasts the weights and reduces to one GPU."""
     context = real_context(name)
     found = run_section(communication, context, choose_window(context)).findings
-    assert [each.advice for each in found] == [advice] * 2
+    assert [each.advice for each in found if each.device_id is not None] == [advice] * 2

@@ -21,6 +21,7 @@ from nsyswrap.sections.communication_advice import (
     EXPERTS_ADVICE,
     EXPOSED,
     IN_TURN_ADVICE,
+    LATE_GATHERS,
     LINKS_ADVICE,
     NEEDED_ADVICE,
     OF_SERVERS,
@@ -77,7 +78,7 @@ def run(  # noqa: PLR0913, PLR0917 - the parts of a launch
 def exposed_of(trace: Trace) -> list[Finding]:
     """Return the findings on exposed transfer."""
     made = report_of(find_context(trace), keys=("communication",))
-    return [each for each in made.findings if each.rule in {EXPOSED, SLOW_LINKS}]
+    return [each for each in made.findings if each.rule in {EXPOSED, SLOW_LINKS, LATE_GATHERS}]
 
 
 def gathers(ahead: int) -> Callable[[ExportBuilder, int, int], int]:
@@ -227,7 +228,9 @@ def test_links_of_several_hosts_are_not_judged() -> None:
 def of_real(context: TraceContext) -> list[tuple[str, str]]:
     """Return rule and advice of the findings on exposed transfer, each once."""
     found = run_section(communication, context, choose_window(context)).findings
-    return list(dict.fromkeys((each.rule, each.advice) for each in found if each.rule in {EXPOSED, SLOW_LINKS}))
+    return list(
+        dict.fromkeys((each.rule, each.advice) for each in found if each.rule in {EXPOSED, SLOW_LINKS, LATE_GATHERS})
+    )
 
 
 def test_sockets_between_gpus_with_nvlink_are_slow_links(real_trace: RealTrace) -> None:
@@ -242,7 +245,7 @@ def test_real_layers_split_over_ranks_need_their_sums_at_once(real_context: Real
 
 def test_real_weights_are_gathered_in_turn(real_context: RealContext) -> None:
     """It is so on rank 1; the host of rank 0 launches too late for most gatherings to begin earlier."""
-    assert (EXPOSED, IN_TURN_ADVICE) in of_real(real_context("ranks/sharded_in_turn"))
+    assert (LATE_GATHERS, IN_TURN_ADVICE) in of_real(real_context("ranks/sharded_in_turn"))
 
 
 def test_links_of_real_jobs(real_context: RealContext) -> None:

@@ -8,7 +8,7 @@ import pytest
 from analysis_fixtures import HasSection
 from made_operators import NVJET, Made, findings, tensor
 
-from nsyswrap.render import page_findings, render
+from nsyswrap.render import render, report_cards
 from nsyswrap.sections import idle
 from nsyswrap.sections.compute import section as compute
 from nsyswrap.sections.places import Place, lines_of
@@ -101,7 +101,7 @@ def test_each_form_says_the_line(form: str) -> None:
 def test_a_finding_of_the_page_says_it_once() -> None:
     evidence = ("1 ms a step", "launched at: train.py:3, 90.0 % of the time")
     full = hand_made.full_report()
-    (view,) = page_findings.findings(replace(full, findings=(replace(full.findings[0], evidence=evidence),)))
+    (view,) = report_cards.cards(replace(full, findings=(replace(full.findings[0], evidence=evidence),)))
     assert view.place == "Launched at: train.py:3, 90.0 % of the time"
     assert [line.text for line in view.evidence] == ["1 ms a step"]
 

@@ -91,6 +91,14 @@ def grouped_convolution() -> list[RecordedOperator]:
     return list(recorder.calls)
 
 
+def convolution_for_each_group() -> int:
+    """Return the operations, by PyTorch's counter, of that convolution as one for each group."""
+    inputs = torch.rand(2, 8, 6, 6, requires_grad=True)
+    with FlopCounterMode(display=False) as counter:
+        torch.cat([nn.Conv2d(2, 2, 3)(part) for part in inputs.chunk(4, 1)], 1).sum().backward()
+    return int(counter.get_total_flops())
+
+
 def of_model(model: nn.Module, inputs: torch.Tensor) -> tuple[int, int]:
     """Return the operations of a forward and a backward pass: ours, and those of PyTorch's counter."""
 

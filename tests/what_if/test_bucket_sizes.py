@@ -32,7 +32,7 @@ def test_buckets_are_sent_one_after_another_when_they_are_ready(
     """Two buckets are ready at 200 and 400, when the pass ends."""
     given = buckets([200, 400], [length, length])
     assert given.end == max(400, 200 + length) + length
-    assert given.halved(latency).end == half
+    assert given.divided(2, latency).end == half
     assert given.doubled(latency).end == twice
 
 
@@ -44,7 +44,7 @@ def test_the_last_of_three_buckets_stays_alone() -> None:
 
 def test_nothing_after_the_pass_is_nothing_to_save() -> None:
     given = buckets([100, 200], [50, 50])
-    assert given.end == given.halved(0).end == given.doubled(0).end == 400
+    assert given.end == given.divided(2, 0).end == given.doubled(0).end == 400
 
 
 def trained(sizes: tuple[int, ...] = (), lengths: tuple[int, int] = (100, 100)) -> ExportBuilder:
