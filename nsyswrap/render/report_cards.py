@@ -23,6 +23,7 @@ from nsyswrap.rules.ranks import LATE
 # Stands for the folder of the report in the command that checks the plan.
 FOLDER = "FOLDER"
 CHECK = f"Check a change: profile it and compare it with this report. {FOLDER} is the folder of this report."
+TRY = "Let nsyswrap make changes from outside, in turns, and measure what each brings:"
 SHARE = "Share the capture without environment, host, user and home folder. This page names none of them."
 NO_LINE = "Line not recorded. This records it:"
 _ANCHOR_WIDTH = 60
@@ -71,6 +72,11 @@ def verdict_anchor(report: Report) -> str:
 def check(report: Report) -> str:
     """Return the command that profiles the changed program and compares it with the plan."""
     return f"nsyswrap profile --then {FOLDER} {_program(report)}"
+
+
+def attempt(report: Report) -> str:
+    """Return the command that makes changes from outside; empty for a program that is not one of PyTorch."""
+    return f"nsyswrap try --run {FOLDER} {_program(report)}" if report.program_kind.is_pytorch else ""
 
 
 def share(report: Report) -> str:
