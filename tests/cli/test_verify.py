@@ -75,7 +75,7 @@ def test_the_same_work_in_less_time_exits_with_0(runs: dict[str, list[Any]]) -> 
     runs["times"] = [10.0, 8.0]
     result = run("four.py", "three.py")
     assert result.exit_code == 0, result.output
-    assert "NEW does the same work as BASE and is faster" in result.stdout
+    assert "NEW does the same work as BASE and is 1.25 times as fast" in result.stdout
     assert "nsyswrap: timing turn 3 of at most 10" in result.stderr
     assert "turn 4" not in result.stderr
 
