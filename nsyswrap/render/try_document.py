@@ -29,6 +29,7 @@ def document(trial: Trial) -> Document:
                 for number, (library, lines) in enumerate(lines_by_library(trial).items())
             ),
             DocumentSection("changes", "What each change does", "", (_table(trial),)),
+            DocumentSection("workers", "Workers of the loader", "", (_workers(trial),) if trial.points else ()),
         ),
     )
 
@@ -70,6 +71,23 @@ def _table(trial: Trial) -> Table:
         most={"text": len(rows), "markdown": len(rows), "slim": len(rows)},
         brief=("change", "result", "speed", "note"),
     )  # fmt: skip
+
+
+def _workers(trial: Trial) -> Table:
+    """Return what each number of workers brings, and the cores and the memory that it takes."""
+    points = trial.points
+    cores = [f"{each.cores:.1f}" for each in points]
+    return Table(
+        "workers",
+        "Workers of the loader",
+        (
+            Column("workers", "workers", "number", [each.workers for each in points]),
+            Column("step_ns", "step", "ns", [each.step_ns for each in points]),
+            Column("cores", "cores in use", "number", [each.cores for each in points], cores),
+            Column("worker_bytes", "memory of the workers", "bytes", [each.worker_bytes for each in points]),
+        ),
+        most={"text": len(points), "markdown": len(points), "slim": len(points)},
+    )
 
 
 def _ratio(outcome: TriedChange) -> str:
