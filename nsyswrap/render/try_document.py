@@ -6,6 +6,7 @@ from nsyswrap.base import units
 from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange
 from nsyswrap.experiments.tried.turns import FASTER, SET
 from nsyswrap.render.document import Column, Document, DocumentSection, Lines, Table, Tone
+from nsyswrap.rules.code import PYTORCH
 
 if TYPE_CHECKING:
     from nsyswrap.base.json_codec import Tree
@@ -45,12 +46,14 @@ def verdict(trial: Trial) -> str:
 
 
 def lines_by_library(trial: Trial) -> dict[str, tuple[str, ...]]:
-    """Return the lines to write for the changes to make, by library."""
-    found: dict[str, list[str]] = {}
-    for each in trial.kept:
-        for library, text in each.lines.items():
-            found.setdefault(library, []).extend(text.splitlines())
-    return {library: tuple(lines) for library, lines in found.items()}
+    """Return the lines to write for the changes to make, by library; where one has no own lines, PyTorch's hold."""
+    libraries = dict.fromkeys(library for each in trial.kept for library in each.lines)
+    return {
+        library: tuple(
+            line for each in trial.kept for line in each.lines.get(library, each.lines[PYTORCH]).splitlines()
+        )
+        for library in libraries
+    }
 
 
 def _table(trial: Trial) -> Table:

@@ -95,6 +95,7 @@ def _experiment(form: str, transformers: str) -> Experiment:
         switch=lambda program, _value: _switch(program, form),
         lines={
             "PyTorch": f"optimizer = torch.optim.AdamW(model.parameters(), lr=rate, {form}=True)",
+            "Lightning": f"return torch.optim.AdamW(self.parameters(), lr=self.rate, {form}=True)  # configure_optimizers",
             **({"Hugging Face Transformers": transformers} if transformers else {}),
         },
     )

@@ -3,6 +3,7 @@
 import ast
 import copy
 import gc
+import textwrap
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def test_an_experiment_says_what_it_does(each: Experiment) -> None:
     assert each.lines["PyTorch"]
     assert (each.switch is None) != (each.prepare is None)
     for text in each.lines.values():
-        ast.parse(text.format(value="8"))
+        ast.parse(textwrap.indent(text.format(value="8"), " ").join(("def f():\n", "\n")))
     assert not set(each.rules) - set(RULES)
 
 
