@@ -50,7 +50,7 @@ def run_before(folder: Path) -> Path:
 def test_the_result_is_a_sentence_lines_and_a_table(invoke: Invoke, wanted: list[TryOptions]) -> None:
     found = invoke("train.py", "--epochs", "1")
     assert found.exit_code == 0
-    assert "2.00 times as fast: fused optimizer, torch.compile (default)." in found.stdout
+    assert "2.00 times as fast: fused AdamW, torch.compile (default)." in found.stdout
     assert 'model = torch.compile(model, mode="default")' in found.stdout
     assert "pays after 400 steps" in " ".join(found.stdout.split())
     assert wanted[0].order == tuple(experiments())
@@ -60,7 +60,7 @@ def test_the_result_is_a_sentence_lines_and_a_table(invoke: Invoke, wanted: list
 def test_json_can_be_read_by_programs(invoke: Invoke) -> None:
     tree = json.loads(invoke("--format", "json", "train.py").stdout)
     assert tree["schema"] == "nsyswrap.try/1"
-    assert [each["spec"] for each in tree["outcomes"] if each["kept"]] == ["fused", "compile=default", "all"]
+    assert [each["spec"] for each in tree["outcomes"] if each["kept"]] == ["fused=AdamW", "compile=default", "all"]
     assert "fused=True" in tree["lines"]["PyTorch"][0]
 
 
@@ -88,7 +88,7 @@ def test_a_wrong_command_line_is_explained(invoke: Invoke, words: tuple[str, ...
 def test_the_report_of_the_run_before_gets_what_was_measured(invoke: Invoke, tmp_path: Path) -> None:
     folder = run_before(tmp_path / "kept")
     assert invoke("--run", str(folder), "train.py").exit_code == 0
-    assert json.loads((folder / "try.json").read_text())["outcomes"][2]["spec"] == "fused"
+    assert json.loads((folder / "try.json").read_text())["outcomes"][2]["spec"] == "fused=AdamW"
     sections = json.loads((folder / "report.json").read_text())["sections"]
     assert "2.00 times as fast" in json.dumps(sections["tried"]["notes"])
     assert "Changes that were tried" in (folder / "report.html").read_text()

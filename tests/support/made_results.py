@@ -125,7 +125,7 @@ def trial(words: str = "ValueError: no") -> Trial:
             TriedChange(spec="gc", verdict="does not apply", words="the program has turned off automatic collection"),
             TriedChange(spec="threads=1", verdict="failed", words=words, alters="rounding"),
             TriedChange(
-                spec="fused", verdict="faster", low=0.68, ratio=0.7, high=0.72, after_ns=14e6, kept=True, **timed
+                spec="fused=AdamW", verdict="faster", low=0.68, ratio=0.7, high=0.72, after_ns=14e6, kept=True, **timed
             ),
             TriedChange(
                 spec="compile=default", verdict="faster", low=0.7, ratio=0.75, high=0.8, after_ns=15e6, start_ns=2e9,
