@@ -130,7 +130,7 @@ class Fact:
 
 # Starts of the evidence that names lines of Python: the one with most samples, and of the X-ray step the one that
 # launches most of the operations, or most of those that end idle time.
-MOST_SAMPLES, LAUNCHED_AT, ENDED_AT = "most samples: ", "launched at: ", "idle until launches at: "
+MOST_SAMPLES, LAUNCHED_AT, ENDED_AT = "most samples: ", "launched at: ", "idle before launches at: "
 # What comes before the module in it.
 IN_MODULE = " in module "
 _MODULE = re.compile(rf"{IN_MODULE}(.+?)(?: and [0-9,]+ more)?(?:, |$)")

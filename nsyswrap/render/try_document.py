@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from nsyswrap.base import units
 from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange
 from nsyswrap.experiments.tried.turns import FASTER, SET
-from nsyswrap.render.document import Column, Document, DocumentSection, Lines, Table, Tone
+from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone
+from nsyswrap.render.measured_hero import MeasuredTime, hero
 from nsyswrap.rules.code import PYTORCH
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def document(trial: Trial) -> Document:
         outcome="faster" if trial.kept else "nothing helps",
         tone=tone,
         verdict=verdict(trial),
-        lead=(Lines(trial.notes, "notes"),),
+        lead=(*_hero(best), Lines(trial.notes, "notes")),
         sections=(
             *(
                 DocumentSection(f"lines-{number}", f"What to write: {library}", "", (Lines(lines, "code"),))
@@ -33,6 +34,15 @@ def document(trial: Trial) -> Document:
             DocumentSection("workers", "Workers of the loader", "", (_workers(trial),) if trial.points else ()),
         ),
     )
+
+
+def _hero(best: TriedChange | None) -> tuple[Hero, ...]:
+    """Return a step as it is and with the changes that help, on one scale; nothing where none helps."""
+    if best is None or best.interval is None:
+        return ()
+    after = best.interval.map(lambda ratio: ratio * best.before_ns)
+    times = MeasuredTime("a step now", best.before_ns), MeasuredTime("with the changes", after.point, after)
+    return hero(*times, sure="measured in turns")
 
 
 def verdict(trial: Trial) -> str:

@@ -99,6 +99,21 @@ def convolution_for_each_group() -> int:
     return int(counter.get_total_flops())
 
 
+def recurrent(*sizes: int, layers: int, directions: int) -> tuple[list[tuple[int, ...]], int]:
+    """Return the shapes of the parameters of an LSTM, and the operations of its forward pass by PyTorch's counter.
+
+    Args:
+        sizes: Length, batch, and sizes of input and state.
+        layers: Number of layers.
+        directions: 1, or 2 for both.
+    """
+    length, batch, size, state = sizes
+    network = nn.LSTM(size, state, layers, bidirectional=directions > 1).double()  # so not one call of oneDNN
+    with FlopCounterMode(display=False) as counter:
+        network(torch.rand(length, batch, size).double())
+    return [tuple(each.shape) for each in network.parameters()], int(counter.get_total_flops())
+
+
 def of_model(model: nn.Module, inputs: torch.Tensor) -> tuple[int, int]:
     """Return the operations of a forward and a backward pass: ours, and those of PyTorch's counter."""
 
