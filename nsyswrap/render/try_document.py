@@ -24,7 +24,7 @@ def document(trial: Trial) -> Document:
         outcome="faster" if trial.kept else "nothing helps",
         tone=tone,
         verdict=verdict(trial),
-        lead=(*_hero(best), Lines(trial.notes, "notes")),
+        lead=(*_hero(trial.together), Lines(trial.notes, "notes")),
         sections=(
             *(
                 DocumentSection(f"lines-{number}", f"What to write: {library}", "", (Lines(lines, "code"),))
@@ -38,7 +38,7 @@ def document(trial: Trial) -> Document:
 
 def _hero(best: TriedChange | None) -> tuple[Hero, ...]:
     """Return a step as it is and with the changes that help, on one scale; nothing where none helps."""
-    if best is None or best.interval is None:
+    if best is None or best.interval is None or best.verdict != FASTER:
         return ()
     after = best.interval.map(lambda ratio: ratio * best.before_ns)
     times = MeasuredTime("a step now", best.before_ns), MeasuredTime("with the changes", after.point, after)
