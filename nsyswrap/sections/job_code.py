@@ -474,11 +474,8 @@ def _in_turn(simulation: Simulation, collectives: Collectives, lateness: Latenes
     charges, count = lateness.charges, len(collectives.ranks.each)
     accounts = tables.distinct(charges.account).tolist()
     computes = [each for each in accounts if account_of(each, len(lateness.phases))[0] == COMPUTES]
-    uneven = charges.of(
-        np.isin(charges.account, computes)
-        & np.isin(charges.rule.astype(str), UNEVEN)
-        & (charges.waiting != charges.late)
-    )
+    uneven = charges.of(np.isin(charges.account, computes) & (charges.waiting != charges.late))
+    uneven = uneven.of(np.isin(uneven.rule.astype(str), UNEVEN))
     if not len(uneven.wait_ns) or not _differs_in_turn(simulation.context):
         return
     by_rank = {each: int(uneven.wait_ns[uneven.late == each].sum()) for each in tables.distinct(uneven.late).tolist()}
