@@ -20,7 +20,7 @@ from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
 if TYPE_CHECKING:  # the history does without it
     import pandas as pd
 
-Unit = Literal["ns", "share", "count", "bytes", "text"]
+Unit = Literal["ns", "share", "count", "bytes", "flop", "text"]
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.integer[Any]]
 PARTS = "compute_ns communication_wait_ns communication_transfer_ns copy_exposed_ns memset_exposed_ns idle_ns"
@@ -130,7 +130,7 @@ class Fact:
 
 # Starts of the evidence that names lines of Python: the one with most samples, and of the X-ray step the one that
 # launches most of the operations, or most of those that end idle time.
-MOST_SAMPLES, LAUNCHED_AT, ENDED_AT = "most samples: ", "launched at: ", "idle until launches at: "
+MOST_SAMPLES, LAUNCHED_AT, ENDED_AT = "most samples: ", "launched at: ", "idle before launches at: "
 # What comes before the module in it.
 IN_MODULE = " in module "
 _MODULE = re.compile(rf"{IN_MODULE}(.+?)(?: and [0-9,]+ more)?(?:, |$)")

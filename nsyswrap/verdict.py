@@ -16,7 +16,7 @@ from nsyswrap.sections.capture_check import (
     UNRECORDED,
     outweighs,
 )
-from nsyswrap.what_if.fixed_step import CurrentStep, typical
+from nsyswrap.what_if.fixed_step import CurrentStep, is_known, typical
 from nsyswrap.what_if.saving import LEAST_SAVING_SHARE
 
 if TYPE_CHECKING:
@@ -105,13 +105,15 @@ def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
     unexplained = sum(each.lost_ns for each in findings if each.rule in CANNOT_TELL)
     if unexplained >= least_ns and unexplained > lost_ns:
         share = units.share(unexplained / (window.length_ns * gpus))
-        known = f" Apart from that: {first.headline}{_per_step(first, window, step, kind)}" if first and limits else ""
+        known = (
+            f" Apart from that: {first.headline}{_per_step(first, window, step, kind, plan)}"
+            if first and limits
+            else ""
+        )
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
-        return about + _without_finding(
-            by_key["ledger"], by_key.get("compute"), plan, typical(step, window), kind
-        ), None
-    return f"{about}{first.headline}{_per_step(first, window, step, kind)}", first.rule
+        return about + _without_finding(by_key["ledger"], by_key.get("compute"), plan, typical(step, window)), None
+    return f"{about}{first.headline}{_per_step(first, window, step, kind, plan)}", first.rule
 
 
 def _of_host(
@@ -131,11 +133,11 @@ def _of_host(
         if check and (missing := check.fact(label)) and isinstance(missing.value, int):
             calls = units.counted(missing.value, f"{call} was recorded", f"{call}s were recorded")
             about = NO_RECORDS.format(calls=calls, work=work)
-    return (
-        (about, None)
-        if first is None
-        else (f"{about} {first.headline}{_per_step(first, window, step, kind)}", first.rule)
-    )
+    if first is None:
+        return about, None
+    # A finding on the host says by itself that it is not about the GPU.
+    said = "" if about == NO_GPU_WORK else f"{about} "
+    return f"{said}{first.headline}{_per_step(first, window, step, kind)}", first.rule
 
 
 def _lost_ns(findings: Sequence[Finding], first: Finding, gpus: int) -> int:
@@ -149,16 +151,19 @@ def _affected(check: Section | None) -> str:
     return units.text(fact.value if fact else None, "share")
 
 
-def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKind) -> str:
-    """Return a sentence on the time of a step now and with the fix; empty where there are no steps."""
+def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKind, plan: Plan = NO_PLAN) -> str:
+    """Return a sentence on the time of a step now and with the fix, as the plan has it; empty where there are none."""
     now = typical(step, window)
     if now is None:
         return f" {ONE_STEP}" if step.count == 1 else ""
-    saving = finding.saving
-    if saving is None or saving.point < LEAST_SAVING_SHARE * window.length_ns:
+    saving, planned = finding.saving, [each.step for each in plan.changes[:1] if each.rule == finding.rule]
+    if not planned and (saving is None or saving.point < LEAST_SAVING_SHARE * window.length_ns):
         return f" {_now(now)}."
-    after = units.about(now.after(saving).point, now.length.point)
-    return f" {_now(now)}; {after} {kind.fitted(rule_of(finding.rule).fixed)}."
+    after = planned[0] if planned or saving is None else now.after(saving)
+    if not is_known(after):
+        return f" {_now(now)}; what it saves is not known well."
+    about = units.about(after.point, now.length.point)
+    return f" {_now(now)}; {about} {kind.fitted(rule_of(finding.rule).fixed)}."
 
 
 def _now(step: CurrentStep) -> str:
@@ -168,9 +173,7 @@ def _now(step: CurrentStep) -> str:
     return f"A step takes {units.duration(step.length.point)}{recorded}{few}"
 
 
-def _without_finding(
-    ledger: Section, kernels: Section | None, plan: Plan, step: CurrentStep | None, kind: ProgramKind
-) -> str:
+def _without_finding(ledger: Section, kernels: Section | None, plan: Plan, step: CurrentStep | None) -> str:
     """Return the verdict of a run without warnings; with the kinds of kernels that take most of the time."""
     devices = ledger.tables["devices"]
     compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
@@ -180,10 +183,9 @@ def _without_finding(
         if not compute:
             return f"The GPU is idle for {units.share(int(devices['idle_ns'].sum()) / whole)} of the time."
         idle_for = f"Kernels do not run for {rest} of the time{mostly}"
-        if step is not None and len(plan.changes) > 1:
-            first, second = (kind.fitted(rule_of(each.rule).fixed) for each in plan.changes[:2])
+        if step is not None and len(plan.changes) > 1 and is_known(plan.changes[1].step):
             after = units.about(plan.changes[1].step.point, step.length.point)
-            return f"{idle_for}; two changes help only together. {_now(step)}; {after} {first} and {second}."
+            return f"{idle_for}; two changes help only together. {_now(step)}; {after} with both."
         return f"{idle_for}, and no change is predicted to save much of it."
     main = kernels.fact("main_kernels") if kernels else None
     most = f" Kernel time: {main.value}." if main and main.value else ""

@@ -244,30 +244,6 @@ def test_the_command_reference_is_up_to_date() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_command_reference_holds_every_command(cli_reference: ModuleType) -> None:
-    """It holds commands in groups, too, each with its help, and no hidden commands."""
-
-    @click.group()
-    def top() -> None:
-        """Do things."""
-
-    @top.group()
-    def below() -> None:
-        """Do more things."""
-
-    @below.command()
-    @click.option("--loud", is_flag=True, help="Say it loudly.")
-    def say() -> None:
-        """Say it."""
-
-    top.add_command(click.Command("secret", hidden=True))
-    text = cli_reference.reference(top, "top")
-    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["top", "top below", "top below say"]
-    assert "Usage: top below say [OPTIONS]" in text
-    assert "--loud" in text
-    assert "secret" not in text
-
-
 def test_the_command_reference_does_not_depend_on_the_terminal(
     cli_reference: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

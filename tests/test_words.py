@@ -54,19 +54,6 @@ def test_a_listed_word_is_found(tmp_path: Path, name: str, text: str, line: int)
     assert [hit.number for hit in hits(Path(name), WORDS, tmp_path)] == [line]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.py", "told = 1  # a name, which has a list of its own\n"),
-        ("a.py", "x = steadily = 'unsteady'\n"),
-        ("page.md", "Outstanding, bystanders.\n"),
-    ],
-)
-def test_only_whole_words_count(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text)
-    assert [hit.use for hit in hits(Path(name), WORDS, tmp_path) if "name" not in hit.use] == []
-
-
 def test_prose_and_names_keep_their_lines() -> None:
     """Prose contains no code, names contain no underscores, and both are as long as the code."""
     code = "def a_b():\n    '''Say it.'''\n    return 'x y'  # why\n"

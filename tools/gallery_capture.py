@@ -13,7 +13,10 @@ Source: found by inspecting captures of nsys 2025.3; NVIDIA does not document th
 import re
 import sys
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
+
+import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -33,8 +36,9 @@ NEUTRAL = b"00000000-0000-0000-0000-"
 # The release of a kernel, and the one that stands for all.
 RELEASE = re.compile(rb"(?<![\d.])[3-9]\.\d+\.\d+-[a-z0-9][-a-z0-9._]*")
 ANY_RELEASE = b"0.0.0-"
-# LZ4 block format: largest length in half a byte, shortest match, bytes of a distance.
-NIBBLE, SHORTEST, DISTANCE = 15, 4, 2
+LZ4 = pa.Codec("lz4_raw")
+# A byte of a packed block stands for at most 255 bytes. Source: LZ4 block format.
+MOST_UNPACKED = 255
 # What the watchdog's script assigns; its text is part of a command line.
 ASSIGNED = frozenset(found.decode() for found in VARIABLE.findall(watchdog.SCRIPT.encode()))
 
@@ -57,7 +61,7 @@ def unpacked(content: bytes) -> bytes:
         while True:
             block, at = _block(content, at)
             blocks.append(block)
-    except (ValueError, IndexError) as error:  # the blocks end here
+    except (ValueError, IndexError, OSError) as error:  # the blocks end here
         if not blocks:
             raise ValueError("a capture without LZ4 blocks") from error
     return b"".join([*blocks, b"\0", plain, content[at:]])
@@ -109,41 +113,13 @@ def _block(content: bytes, at: int) -> tuple[bytes, int]:
     """Return the unpacked block that starts with its two sizes at a position, and the position after it."""
     size, at = _number(content, at)
     expected, at = _number(content, at)
-    whole = _lz4(content[at : at + size])
-    if not size or len(whole) != expected:
+    if not size or not 0 < expected <= MOST_UNPACKED * size:
         raise ValueError("not a block")
-    return whole, at + size
-
-
-def _lz4(block: bytes) -> bytes:
-    whole, at = bytearray(), 0
-    while at < len(block):
-        token = block[at]
-        length, at = _length(block, at + 1, token >> 4)
-        whole += block[at : at + length]
-        at += length
-        if at >= len(block):
-            break
-        back = int.from_bytes(block[at : at + DISTANCE], "little")
-        length, at = _length(block, at + DISTANCE, token & NIBBLE)
-        if not 0 < back <= len(whole):
-            raise ValueError("a match before the block")
-        length += SHORTEST
-        start = len(whole) - back
-        repeated = whole[start : start + length]
-        whole += repeated if length <= back else (repeated * (length // back + 1))[:length]
-    return bytes(whole)
-
-
-def _length(block: bytes, at: int, length: int) -> tuple[int, int]:
-    if length == NIBBLE:
-        while True:
-            byte = block[at]
-            at += 1
-            length += byte
-            if byte != 0xFF:  # noqa: PLR2004 - a full byte means that another follows
-                break
-    return length, at
+    packed = content[at : at + size]
+    with suppress(OSError):  # a whole block does not fit into less
+        LZ4.decompress(packed, expected - 1)
+        raise ValueError("a block of another size")
+    return LZ4.decompress(packed, expected, asbytes=True), at + size
 
 
 def main() -> None:

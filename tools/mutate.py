@@ -38,6 +38,8 @@ NO_THRESHOLDS = frozenset(
         *("_WORKERS", "PREFETCHED", "EVICTED", "_WAITS", "_LAUNCHES", "TRANSFER", "RELEASE", "WARNING", "ERROR"),
     }
 )
+# What fails where a module refuses the changed number when it is imported.
+AT_IMPORT = "the import of the tests"
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
 
@@ -172,7 +174,7 @@ def first_failure(runs: list[tuple[list[str], str]], mutation: Mutation | None =
         if code == pytest.ExitCode.USAGE_ERROR:
             raise ValueError(f"pytest cannot run {tests} with the mark {mark}")
         if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            return first.name or "the import of the tests"
+            return first.name or AT_IMPORT
     return ""
 
 
@@ -199,7 +201,7 @@ def main() -> None:
     with multiprocessing.get_context("fork").Pool(options.workers, maxtasksperchild=1) as pool:
         for each, test in zip(wanted, pool.imap(_first_failure, runs), strict=True):
             counts[each.path.parts[1], each.kind, bool(test)] += 1
-            killers |= {test} - {""}
+            killers |= {test} - {"", AT_IMPORT}
             print(f"{each}: {f'killed by {test}' if test else 'SURVIVED'}", flush=True)
         if killers and (test := pool.apply(first_failure, ([(sorted(killers), "")],))):
             print(f"{test} fails without a mutation, so the counts are wrong")

@@ -14,12 +14,13 @@ from nsyswrap.base.interval import Interval
 
 NOT_MEASURED = "not measured"
 
-ColumnUnit = Literal["ns", "point", "bytes", "share", "hz", "count", "number", "text"]
+ColumnUnit = Literal["ns", "point", "bytes", "share", "hz", "flop", "count", "number", "text"]
 Number = int | float | SupportsFloat
 
 _TIMES = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 _SIZES = ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB"))
 _RATES = ((1, "Hz"), (1_000, "kHz"), (1_000_000, "MHz"), (1_000_000_000, "GHz"))
+_OPERATIONS = ((1, "FLOP"), (10**3, "kFLOP"), (10**6, "MFLOP"), (10**9, "GFLOP"), (10**12, "TFLOP"), (10**15, "PFLOP"))
 _SCALES = {"ns": _TIMES, "bytes": _SIZES, "hz": _RATES}
 _SUFFIXES: tuple[tuple[str, ColumnUnit], ...] = (
     ("_ns", "ns"),
@@ -79,6 +80,11 @@ def size(size_bytes: Number) -> str:
 def frequency(hz: Number) -> str:
     """Return a frequency with three significant digits: ``1.98 GHz``."""
     return _scaled(hz, _RATES)
+
+
+def operations(count: Number) -> str:
+    """Return a number of floating-point operations with three significant digits: ``445 GFLOP``."""
+    return _scaled(count, _OPERATIONS)
 
 
 def share(ratio: Number) -> str:
@@ -213,8 +219,8 @@ def text(value: object, unit: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, str) or not isinstance(value, Real) or unit == "text":
         return str(value)
-    show = {"ns": duration, "point": point, "bytes": size, "share": share, "hz": frequency, "count": count}
-    return show.get(unit, number)(value)
+    show = {"ns": duration, "point": point, "bytes": size, "share": share, "hz": frequency, "flop": operations}
+    return show.get(unit, count if unit == "count" else number)(value)
 
 
 def column_unit(name: str, *, numeric: bool) -> ColumnUnit:

@@ -18,7 +18,7 @@ from nsyswrap.capture.product_rates import LEFT_OUT, output_of_program
 SCHEMA = "nsyswrap.alternatives/1"
 FAILURE = "failure"
 # For how long the program measures, and may run at most, in s.
-SPEND_S, TIMEOUT_S = 19, 20
+SPEND_S, TIMEOUT_S = 18, 20
 NO_GPU = "this machine has no GPU"
 
 

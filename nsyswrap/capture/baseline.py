@@ -16,6 +16,9 @@ from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.progress import Progress, silent
 from nsyswrap.capture.run_dir import RunDir, private_folder
 
+# What a shell adds to the number of the signal that ended a program.
+SIGNALED = 128
+
 
 @dataclass(frozen=True, slots=True)
 class AloneRun:
@@ -64,4 +67,6 @@ def run_alone(options: CaptureOptions, progress: Progress = silent, *, cached_ba
             output_to_stderr=options.output_to_stderr,
         )
         run = run_in_foreground(call, progress)
-        return AloneRun(run.code, tuple(injection.timed_ranges()))
+        # Without nsys, the process that is waited for is the program.
+        code = run.code if run.killed_by is None else SIGNALED + run.killed_by
+        return AloneRun(code, tuple(injection.timed_ranges()))

@@ -24,6 +24,8 @@ STEPS_ALONE_NAME = "steps_alone.json"
 XRAY_NAME = "xray.json"
 ALTERNATIVES_NAME = "alternatives.json"
 RECORD_NAME = "run.json"
+# What `nsyswrap try` found for the program of a run.
+TRY_NAME = "try.json"
 REPORT_NAMES = ("report.json", "report.html")
 RUN_FOLDER = ".run"
 # In the folder of a run, a link to the temporary folder, in which nsys keeps what it has not put into its report.
@@ -32,7 +34,7 @@ TEMPORARY_LINK = "temporary"
 # The files of a result. All belong to one run, so a new capture also removes the reports of the old run.
 _RESULT_NAMES = (
     *(REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, HOST_NAME, STEPS_ALONE_NAME, XRAY_NAME, RECORD_NAME),
-    ALTERNATIVES_NAME,
+    *(ALTERNATIVES_NAME, TRY_NAME),
     *REPORT_NAMES,
 )
 

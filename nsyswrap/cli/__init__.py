@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "try": "Make changes to a program from outside, and measure which of them make it faster.",
     "trigger": "Record steps of a program that runs already.",
     "resume": "Finish a run that was interrupted: its capture and its report.",
+    "open": "Open the page of a result in the browser.",
     "analyze": "Print the report of a capture.",
     "report": "Write the report of a capture as one HTML page.",
     "ranks": "Print one report of all ranks of a job that has a capture for each rank.",

@@ -42,8 +42,34 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+# The help of `profile` by what options are about. Those that no group names come last.
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Options used most": ("output", "steps", "stop_after", "then_open", "force"),
+    "What to run": ("python", "cwd", "environment", "timeout", "ranks"),
+    "How much to record": ("light", "traces", "delay", "duration", "capture_range", "cuda_graph"),
+    "What to record besides": (
+        *("xray", "python_sampling", "gpu_metrics", "annotate", "cuda_memory", "sample_cpu", "hide_env", "nsys_args"),
+    ),
+    "What to measure without nsys": ("baseline", "counterfactual", "with_alternatives", "with_cost"),
+    "How to read the capture": ("window", "step_range", "step_kernel", "phases", "kernel_rules", "memory"),
+}
+
+
 class ProfileCommand(click.Command):
-    """A command whose ``--gpu-metrics`` takes the next word only if that is a list of GPUs and not the script."""
+    """A command whose help groups its options.
+
+    ``--gpu-metrics`` takes the next word only if that is a list of GPUs and not the script.
+    """
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in groups."""
+        options = {each.name: each.get_help_record(ctx) for each in self.get_params(ctx)}
+        groups = {title: [options.pop(name, None) for name in names] for title, names in _GROUPS.items()}
+        for title, records in {**groups, "Other options": list(options.values())}.items():
+            rows = [each for each in records if each]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Give the option its default value where the next word is not a list; keep the words after the script."""

@@ -4,6 +4,7 @@ A command takes a capture (``.nsys-rep``), its SQLite export, or a ``report.json
 numbers of one window, so options that change how a capture is read do not apply to it, and it has no single events.
 """
 
+import dataclasses
 import functools
 import os
 import re
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import ExportError, UsageError
+from nsyswrap.base.json_codec import DamagedError
+from nsyswrap.capture.result_folder import TRY_NAME
 from nsyswrap.cli.interrupts import leaving_at_once
 from nsyswrap.cli.memory_option import memory_bytes, memory_option
 
@@ -226,7 +229,31 @@ def report_of_capture(
 
     context = trace_context(capture, options, quiet=quiet)
     with working("analyzing", quiet=quiet), leaving_at_once("stopped before the report was made"):
-        return report_of(context, options.window, with_timeline=with_timeline, keys=options.sections)
+        report = report_of(context, options.window, with_timeline=with_timeline, keys=options.sections)
+        return report if options.sections else with_tried(report, capture.parent / TRY_NAME)
+
+
+def with_tried(report: "Report", file: Path) -> "Report":
+    """Return a report with what was tried for its program, if the file beside the capture is there.
+
+    Raises:
+        ExportError: The file is damaged.
+    """
+    if not file.is_file():
+        return report
+    import json  # noqa: PLC0415 - loaded when there is such a file
+
+    from nsyswrap.experiments.outcome import trial_from  # noqa: PLC0415
+    from nsyswrap.experiments.tried_section import tried_section, with_measured  # noqa: PLC0415
+    from nsyswrap.render.try_document import verdict  # noqa: PLC0415
+
+    try:
+        trial = trial_from(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, DamagedError) as error:
+        raise ExportError(f"{file} is damaged: {error}", hint="remove it, or try the changes again") from error
+    section = tried_section(report, trial, verdict(trial))
+    others = tuple(each for each in report.sections if each.key != section.key)
+    return with_measured(dataclasses.replace(report, sections=(*others, section)), trial)
 
 
 def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -> "TraceContext":

@@ -19,6 +19,7 @@ from nsyswrap.cli.capture_options import ProfileCommand, capture_options, option
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
 from nsyswrap.cli.interrupts import reserved, stopping_at_once
+from nsyswrap.cli.open import PAGE_NAME, show_page
 from nsyswrap.cli.output import print_result, write_text
 from nsyswrap.cli.preload import load_in_background
 from nsyswrap.cli.progress import shown
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     help="After the program has ended, run up to eight costly operators as they were and as they could be, for up to "
     "20 seconds, and report the measured savings.",
 )
+@click.option("--open", "then_open", is_flag=True, help="Open the page in the browser at the end.")
 @click.option("--record", "to_history", is_flag=True, help="Add the run to the history, as `history add` does.")
 @click.option("--series", default="", metavar="NAME", help="With --record: the series of the run, as in `history add`.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary: only notes, warnings and paths.")
@@ -105,6 +107,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     baseline: bool,
     with_cost: bool,
     with_alternatives: bool,
+    then_open: bool,
     to_history: bool,
     series: str,
     quiet: bool,
@@ -164,6 +167,8 @@ def profile(  # noqa: PLR0913 - one parameter an option
     else:
         show(report, place.folder, result.notes)
     record_result(history, folder, series)
+    if then_open and folder is not None:
+        show_page(folder / PAGE_NAME)
     sys.exit(result.exit_code)
 
 
@@ -401,7 +406,7 @@ def print_summary(report: "Report", folder: Path, notes: tuple[str, ...], *, for
     ranks = sorted(folder.glob("rank-*/capture.nsys-rep"))
     place, name = (folder / "rank-*", "captures") if ranks else (folder, "capture")
     click.echo(f"{name:8} {place / 'capture.nsys-rep'}   (opens in the Nsight Systems GUI)", err=True)
-    click.echo(f"report   {folder / 'report.html'}", err=True)
+    click.echo(f"report   {folder / PAGE_NAME}", err=True)
 
 
 def write_json(path: Path, value: object) -> None:

@@ -1,18 +1,26 @@
 """`nsyswrap try`: make changes to a program from outside, and measure what they bring."""
 
+import glob
 import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.capture_options import default_folder, program
+from nsyswrap.cli.compare import report_at
+from nsyswrap.cli.inputs import ReadOptions, report_of_capture, with_tried
 from nsyswrap.cli.output import file_options, form_of, format_option, write_result
+from nsyswrap.cli.recording import REPORT_NAME
 from nsyswrap.cli.terminal import printable, rendered_result
 from nsyswrap.render.documents import FORMS
+
+if TYPE_CHECKING:
+    from nsyswrap.experiments.outcome import Trial
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 _MOST_PATHS = 3
@@ -36,6 +44,14 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
     metavar="TIME",
     help="Time for all runs.",
 )
+@click.option(
+    "--run",
+    "before",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="The result of `profile` for this program: what its plan advises is tried first, and its report gets the "
+    "measured savings.  [default: the newest one below reports/]",
+)
 @click.option("--only", multiple=True, metavar="CHANGE", help="Try this change only; may be repeated.")
 @click.option(
     "--allow-precision", is_flag=True, help="Also try changes of the precision of the model, such as autocast."
@@ -50,6 +66,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
 def try_(  # noqa: PLR0913 - one parameter an option
     *,
     budget_s: float,
+    before: Path | None,
     only: tuple[str, ...],
     allow_precision: bool,
     allow_writes: bool,
@@ -70,25 +87,59 @@ def try_(  # noqa: PLR0913 - one parameter an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - so that --help stays fast
     from nsyswrap.experiments.changes import experiments  # noqa: PLC0415
-    from nsyswrap.experiments.search import TryOptions, try_changes  # noqa: PLC0415
+    from nsyswrap.experiments.search import try_changes  # noqa: PLC0415
+    from nsyswrap.experiments.tried_section import planned_order  # noqa: PLC0415
+    from nsyswrap.experiments.try_runs import TryOptions  # noqa: PLC0415
 
     unknown = [each for each in only if each not in experiments()]
     if unknown:
         raise UsageError(f"there is no change {unknown[0]!r}", hint=f"Choose from: {', '.join(experiments())}.")
+    folder = before or newest_run(command[0])
+    report = None if folder is None else report_at(folder, ReadOptions())
     wanted = TryOptions(
-        order=only or tuple(experiments()),
+        order=only or (tuple(experiments()) if report is None else planned_order(report, tuple(experiments()))),
         budget_s=budget_s,
         with_precision=allow_precision,
         allow_writes=allow_writes,
         may_write_again=_may_write_again,
+        say=lambda words: click.echo(f"nsyswrap: {words}", err=True),
     )
     options = CaptureOptions(
         command=program(command, python), folder=default_folder(command[0], os.environ), output_to_stderr=True
     )
+    if folder is None:
+        click.echo("nsyswrap: without a profile of the program there is no plan: the usual order", err=True)
+    else:
+        click.echo(f"nsyswrap: what the plan in {printable(str(folder))} advises comes first", err=True)
     click.echo("nsyswrap: the program runs with changes in turns; nothing of it is recorded", err=True)
     found = try_changes(wanted, options)
     text = rendered_result("try", form_of(form, output, FORMS), found, to_terminal=output is None)
     write_result(text, output, force=force)
+    if folder is not None:
+        keep_in(folder, found)
+
+
+def newest_run(script: str) -> Path | None:
+    """Return the newest folder that `profile` has written for a script under its default name; None for none."""
+    reports = Path("reports").glob(f"{glob.escape(Path(script).stem)}-*/{REPORT_NAME}")
+    return max((each.parent for each in reports), key=lambda each: each.stat().st_mtime_ns, default=None)
+
+
+def keep_in(folder: Path, found: "Trial") -> None:
+    """Write what was tried beside the report of a run, and make its report again, with the measured savings."""
+    from nsyswrap.capture.result_folder import EXPORT_NAME, TRY_NAME  # noqa: PLC0415
+    from nsyswrap.cli.profile import write_json, write_report  # noqa: PLC0415
+    from nsyswrap.experiments.tried_section import SECTION  # noqa: PLC0415
+
+    write_json(folder / TRY_NAME, found.tree())
+    report, export = report_at(folder, ReadOptions(), with_timeline=True), folder / EXPORT_NAME
+    if report.section(SECTION.key) is not None and export.is_file():
+        # It has the measured savings of an earlier trial in place of the predicted ones.
+        report = report_of_capture(export, ReadOptions(), with_timeline=True)
+    else:
+        report = with_tried(report, folder / TRY_NAME)
+    write_report(report, folder)
+    click.echo(f"nsyswrap: the report in {printable(str(folder))} has the measured savings", err=True)
 
 
 def _may_write_again(paths: Sequence[str]) -> bool:

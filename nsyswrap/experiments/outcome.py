@@ -1,17 +1,20 @@
 """What came of trying changes: one outcome for each change, and the changes that together make the program faster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.base.json_codec import Codec, Tree, list_of, record_of
+from nsyswrap.base.json_codec import Codec, DamagedError, Tree, list_of, record_of
 from nsyswrap.experiments.changes import experiments
-from nsyswrap.experiments.tried.experiment import MATHEMATICS, Experiment, parts_of
-from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, SAME, SET, SLOWER
+from nsyswrap.experiments.loader_search import LoaderPoint
+from nsyswrap.experiments.tried.experiment import MATHEMATICS, NOTHING, RANDOM, ROUNDING, Experiment, parts_of
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, JOINED, SAME, SET, SLOWER
 
 SCHEMA = "nsyswrap.try/1"
 NOT_APPLICABLE, FAILED = "does not apply", "failed"
+ALTERED = (NOTHING, RANDOM, ROUNDING, MATHEMATICS)
+"""What a change may alter, the least first."""
 VERDICTS = (FASTER, SLOWER, SAME, CANNOT_TELL, NOT_APPLICABLE, FAILED)
 
 
@@ -48,15 +51,20 @@ class TriedChange:
     alters: str = ""
 
     @property
+    def specs(self) -> tuple[str, ...]:
+        """Return the changes of a pair, or the one; none for all together."""
+        return () if self.spec == SET else tuple(self.spec.split(JOINED))
+
+    @property
     def experiment(self) -> Experiment | None:
-        """Return the experiment; None for all changes together."""
-        return experiments().get(parts_of(self.spec)[0])
+        """Return the experiment; None for several together."""
+        return experiments().get(parts_of(self.spec)[0]) if len(self.specs) == 1 else None
 
     @property
     def name(self) -> str:
         """Return its name in sentences."""
-        found = self.experiment
-        return "all of them" if found is None else found.name.format(value=parts_of(self.spec)[1])
+        known = [(experiments().get(key), value) for key, value in map(parts_of, self.specs)]
+        return " and ".join(each.name.format(value=value) for each, value in known if each) or "all of them"
 
     @property
     def interval(self) -> Interval[float] | None:
@@ -72,8 +80,11 @@ class TriedChange:
     @property
     def lines(self) -> Mapping[str, str]:
         """Return the lines to write, by the library of the training loop."""
-        found, value = self.experiment, parts_of(self.spec)[1]
-        return {} if found is None else {name: text.format(value=value) for name, text in found.lines.items()}
+        found: dict[str, list[str]] = {}
+        for key, value in map(parts_of, self.specs):
+            for library, text in experiments()[key].lines.items():
+                found.setdefault(library, []).append(text.format(value=value))
+        return {library: "\n".join(texts) for library, texts in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,30 +94,25 @@ class Trial:
     Attributes:
         command: The program with its arguments.
         outcomes: One for each change, in the order in which they were tried.
+        points: The numbers of workers that were tried.
         notes: What a reader must know of the runs.
     """
 
     command: tuple[str, ...]
     outcomes: tuple[TriedChange, ...]
+    points: tuple[LoaderPoint, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def kept(self) -> tuple[TriedChange, ...]:
-        """Return the changes to make: of two that set the same, the later one."""
-        found = dict[str, TriedChange]()
-        for each in self.outcomes:
-            change = each.experiment
-            if each.kept and change is not None:
-                for replaced in (change.key, *change.replaces):
-                    found.pop(replaced, None)
-                found[change.key] = each
-        return tuple(found.values())
+        """Return the changes to make."""
+        return kept_of(self.outcomes)
 
     @property
     def together(self) -> TriedChange | None:
         """Return the outcome of all changes to make; None where there is none."""
-        together = [each for each in self.outcomes if each.spec == SET]
-        return next(reversed(together or [each for each in self.outcomes if each.kept]), None)
+        together, kept = [each for each in self.outcomes if each.spec == SET], self.kept
+        return together[-1] if together and kept else kept[0] if len(kept) == 1 else None
 
     def tree(self) -> Tree:
         """Return the trial as plain values, for try.json."""
@@ -117,15 +123,47 @@ OUTCOME = record_of(TriedChange)
 TRIAL: Codec = record_of(Trial, outcomes=list_of(OUTCOME))
 
 
+def trial_from(tree: object) -> Trial:
+    """Return the trial of a try.json.
+
+    Raises:
+        DamagedError: It holds something else, or a change that this version does not have.
+    """
+    found: Trial = TRIAL.read(tree, "")
+    known = experiments()
+    unknown = [spec for each in found.outcomes for spec in each.specs if parts_of(spec)[0] not in known]
+    if unknown:
+        raise DamagedError(f"there is no change {unknown[0]}")
+    return found
+
+
+def kept_of(outcomes: Sequence[TriedChange]) -> tuple[TriedChange, ...]:
+    """Return the changes to make: of two that set the same, the later one."""
+    found = dict[str, TriedChange]()
+    for each in outcomes:
+        for key in (parts_of(spec)[0] for spec in each.specs if each.kept):
+            for replaced in (key, *experiments()[key].replaces):
+                found.pop(replaced, None)
+        if each.kept and each.specs:
+            found[parts_of(each.spec)[0]] = each
+    return tuple(found.values())
+
+
 def outcomes_of(events: Sequence[Mapping[str, Any]]) -> list[TriedChange]:
     """Return the outcomes among the events of a process."""
     found = []
     for each in events:
         if each["event"] == "result":
             fields = {name: value for name, value in each.items() if name != "event"}
-            change = experiments().get(parts_of(str(each["spec"]))[0])
-            found.append(TriedChange(**fields, alters=change.alters if change else ""))
+            made = TriedChange(**fields)
+            found.append(replace(made, alters=alters_of(made.specs)))
     return found
+
+
+def alters_of(specs: Sequence[str]) -> str:
+    """Return what several changes alter of the results: that of the one that alters most."""
+    found = [experiments()[parts_of(each)[0]].alters for each in specs]
+    return max(found, key=ALTERED.index, default=NOTHING)
 
 
 def is_allowed(experiment: Experiment, *, with_precision: bool) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from nsyswrap.capture.annotate.process_start import EXPERIMENTS_VARIABLE
@@ -38,7 +39,9 @@ class Request:
         base: Changes that are made for the whole run.
         turns: Experiments to try in turns, each a key or a key with a value.
         without: Experiments with values that are left out.
-        steps: Steps to time with the base alone; 0 for none.
+        processes: Experiments that need processes of their own, to find out whether they apply.
+        timed_s: Seconds of steps to time with the base alone; 0 for none.
+        is_for_loader: Whether to end before the turns where the loop waits for its loaders.
         budget_s: Seconds for all turns, from the import of torch.
         block_s: Seconds of a block of steps.
         with_precision: Whether changes of the precision of the model may be made.
@@ -49,7 +52,9 @@ class Request:
     base: tuple[str, ...] = ()
     turns: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    steps: int = 0
+    processes: tuple[str, ...] = ()
+    timed_s: float = 0.0
+    is_for_loader: bool = False
     budget_s: float = 300.0
     block_s: float = 0.5
     with_precision: bool = False
@@ -76,6 +81,17 @@ class Answer:
     def of(self, kind: str) -> Iterator[dict[str, Any]]:
         """Yield the events of one kind."""
         return (each for each in self.events if each["event"] == kind)
+
+    @property
+    def step_ns(self) -> float | None:
+        """Return the mean step of those that were timed without turns; None where none were."""
+        found = next(self.of("timed"), None)
+        return None if found is None else fmean(found["step_ns"])
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """Return the losses of the first steps; empty where no steps were timed."""
+        return tuple(next((each["losses"] for each in self.of("timed")), ()))
 
     @property
     def open(self) -> str:

@@ -1,45 +1,45 @@
-"""Tries changes of a program one after another, keeps what helps, and goes on after a change that ended the program."""
+"""Tries changes of a program one after another, keeps what helps, and goes on after a change that ended the program.
 
-import signal
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+::
 
-from nsyswrap.base.errors import CannotTellError, UnfinishedError, UsageError
+    1. turns in one process, unless the loop waits for its loaders; then first: the knee of the workers
+    2. what needs a process of its own, in processes that alternate, with the changes so far
+    3. all changes together against none, with the losses of the same steps
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from nsyswrap.base import units
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.experiments.changes import experiments
-from nsyswrap.experiments.outcome import FAILED, Trial, TriedChange, is_allowed, outcomes_of
-from nsyswrap.experiments.request import Answer, Request, run_request
-from nsyswrap.experiments.tried.experiment import parts_of
+from nsyswrap.experiments.loader_search import LoaderPoint, find_knee
+from nsyswrap.experiments.losses import compare_losses
+from nsyswrap.experiments.outcome import (
+    FAILED,
+    NOT_APPLICABLE,
+    Trial,
+    TriedChange,
+    alters_of,
+    is_allowed,
+    kept_of,
+    outcomes_of,
+)
+from nsyswrap.experiments.process_turns import ProcessTurns, Variant
+from nsyswrap.experiments.request import Answer, run_request
+from nsyswrap.experiments.tried.experiment import parts_of, spec_of
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET
+from nsyswrap.experiments.try_runs import NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
-Run = Callable[[Request, CaptureOptions], Answer]
-
-_KILLED = 128 + signal.SIGKILL
-_HUNG, _OUT_OF_MEMORY = "the program hung and was ended", "the program was killed, as for want of memory"
-_TOO_SHORT = "the program ended before"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TryOptions:
-    """What to try, and how long.
-
-    Attributes:
-        order: Keys of the experiments, the first one first.
-        budget_s: Seconds for all runs.
-        with_precision: Whether the precision of the model may be changed.
-        allow_writes: Whether files that exist may be changed, and the program may write its files again.
-        may_write_again: Asked with the files that a first run has made, before the program runs again.
-    """
-
-    order: Sequence[str]
-    budget_s: float
-    with_precision: bool = False
-    allow_writes: bool = False
-    may_write_again: Callable[[Sequence[str]], bool] = lambda _paths: False
+WORKERS = "workers"
+# Seconds of steps for each number of workers. Source: ours.
+_SEARCH_S = 2.0
 
 
 def try_changes(wanted: TryOptions, options: CaptureOptions, run: Run = run_request) -> Trial:
-    """Try changes of a program in its own process, in turns, and return what came of each.
+    """Try changes of a program, and return what came of each.
 
     Args:
         wanted: What to try.
@@ -51,76 +51,159 @@ def try_changes(wanted: TryOptions, options: CaptureOptions, run: Run = run_requ
         CannotTellError: It has no steps, or too few of them.
         UnfinishedError: It failed without any change.
     """
-    until = time.monotonic() + wanted.budget_s
-    known, found = experiments(), list[TriedChange]()
-    turns = [
-        each
-        for each in wanted.order
-        if known[each].is_in_turns and is_allowed(known[each], with_precision=wanted.with_precision)
-    ]
-    request = Request(
-        turns=tuple(turns),
-        budget_s=wanted.budget_s,
-        with_precision=wanted.with_precision,
-        allow_writes=wanted.allow_writes,
-    )
-    notes = list[str]()
-    while True:
-        answer = run(request, options)
-        _check(answer)
-        found += outcomes_of(answer.events)
-        if any(answer.of("end")):
-            break
-        if not answer.open:
-            notes.append(_unfinished(answer))
-            break
-        found.append(TriedChange(spec=answer.open, verdict=FAILED, words=_ending(answer)))
-        left_s = until - time.monotonic()
-        if left_s <= 0:
-            notes.append("The budget ended before all changes were tried: give --budget more.")
-            break
-        if answer.paths and not wanted.allow_writes and not wanted.may_write_again(answer.paths):
-            notes.append(f"{found[-1].name} ended the program, and it may not run again: it writes files.")
-            break
-        request = replace(
-            request,
-            base=tuple(each.spec for each in found if each.kept),
-            turns=tuple(each for each in turns if each not in {parts_of(one.spec)[0] for one in found[:-1] if one.pairs}
-                        or each == parts_of(answer.open)[0]),
-            without=tuple(each.spec for each in found),
-            budget_s=left_s,
-        )  # fmt: skip
-    return Trial(command=options.command, outcomes=tuple(found), notes=tuple(notes))
+    return _Search(wanted, TryRuns(wanted, options, run)).trial(options.command)
 
 
-def _check(answer: Answer) -> None:
-    """Raise an error where a run says nothing of any change."""
-    if answer.refused:
-        raise UsageError(
-            f"the program would have changed {answer.refused}, and was ended before",
-            hint="give it a folder of its own for its results, or --allow-writes",
+class _Search:
+    """What was found so far.
+
+    Args:
+        wanted: What to try.
+        session: Runs the program.
+    """
+
+    def __init__(self, wanted: TryOptions, session: TryRuns) -> None:
+        self._session, known = session, experiments()
+        order = [each for each in wanted.order if is_allowed(known[each], with_precision=wanted.with_precision)]
+        self._turns = tuple(each for each in order if known[each].is_in_turns)
+        self._processes = tuple(each for each in order if not known[each].is_in_turns)
+        self._say = wanted.say
+        self._found: list[TriedChange] = []
+        self._notes: list[str] = []
+        self._against_none = ProcessTurns(session, ())
+        self._points: tuple[LoaderPoint, ...] = ()
+
+    @property
+    def _base(self) -> Variant:
+        """Return the changes to make so far."""
+        return tuple(spec for each in kept_of(self._found) for spec in each.specs)
+
+    def trial(self, command: tuple[str, ...]) -> Trial:
+        """Try everything, as far as the budget goes."""
+        try:
+            ready = self._try_in_turns(for_loader=WORKERS in self._processes)
+            others = list(ready.get("processes", ()))
+            if self._is_limited_by_loader(ready, others):
+                self._search_workers(ready)
+                ready = self._try_in_turns(for_loader=False)
+                others = list(ready.get("processes", ()))
+            self._try_in_processes([each for each in others if parts_of(each)[0] != WORKERS])
+            self._check_all()
+        except NoMoreRunsError as error:
+            self._notes.append(str(error))
+        return Trial(
+            command=command, outcomes=tuple(self._found), points=self._points, notes=tuple(dict.fromkeys(self._notes))
         )
-    error = next((str(each["words"]) for each in answer.of("error")), "")
-    if error:
-        raise UnfinishedError(f"the turns failed: {error}", hint="report it as a bug of nsyswrap")
-    if any(answer.of("ready")):
-        return
-    if answer.exit_code:
-        said = f": {answer.exception}" if answer.exception else ""
-        raise UnfinishedError(f"the program ended with exit code {answer.exit_code}{said}", hint="run it without try")
-    raise CannotTellError(
-        "the program has too few steps to try anything",
-        hint="let it run longer, or mark the steps of a loop without an optimizer with nsyswrap.steps",
-    )
 
+    @staticmethod
+    def _is_limited_by_loader(ready: dict[str, Any], others: Sequence[str]) -> bool:
+        return bool(ready.get("is_limited")) and any(parts_of(each)[0] == WORKERS for each in others)
 
-def _ending(answer: Answer) -> str:
-    """Return how a program ended that a change has ended."""
-    if answer.exception:
-        return answer.exception
-    if answer.exit_code == _KILLED:
-        return _OUT_OF_MEMORY
-    return _HUNG if answer.exit_code in {128 + signal.SIGTERM, 143} else f"exit code {answer.exit_code}"
+    def _try_in_turns(self, *, for_loader: bool) -> dict[str, Any]:
+        """Try what can be undone, in one process; in another one after each change that ended it.
+
+        Returns:
+            What the program was found to be.
+        """
+        done, ready = list[str](), dict[str, Any]()
+        while True:
+            answer = self._session.answer(
+                base=self._base,
+                turns=tuple(each for each in self._turns if each not in done),
+                without=tuple(each.spec for each in self._found),
+                processes=() if ready else self._processes,
+                is_for_loader=for_loader,
+            )
+            ready = ready or next(answer.of("ready"), {})
+            outcomes = outcomes_of(answer.events)
+            done += [each.spec for each in outcomes if each.verdict == NOT_APPLICABLE]
+            self._found += [each for each in outcomes if each.spec not in {one.spec for one in self._found}]
+            if any(answer.of("end")):
+                return ready
+            if not answer.open:
+                self._notes.append(_unfinished(answer))
+                return ready
+            self._found.append(TriedChange(spec=answer.open, verdict=FAILED, words=ending_of(answer)))
+
+    def _search_workers(self, ready: dict[str, Any]) -> None:
+        """Find the number of workers, and keep it if it helps."""
+        now, cores = int(ready["workers"]), int(ready["cores"])
+
+        answers = dict[Variant, Answer]()
+
+        def variant(number: int) -> Variant:
+            return () if number == now else (spec_of(WORKERS, str(number)),)
+
+        def run(number: int) -> Answer:
+            self._say(f"the loop waits for its data: {units.counted(number, 'worker')}")
+            answers[variant(number)] = found = self._session.timed(variant(number), _SEARCH_S)
+            return found
+
+        best, self._points = find_knee(run, now, cores)
+        if best is None or best.workers == now:
+            words = f"{units.counted(now, 'worker')} are as fast as any other number"
+            self._found.append(TriedChange(spec=WORKERS, verdict=SAME, words=words, alters=alters_of([WORKERS])))
+            return
+        chosen = variant(best.workers)
+        self._compare([chosen], {each: answers[each] for each in ((), chosen)})
+
+    def _try_in_processes(self, specs: Sequence[str]) -> None:
+        known = {each.spec for each in self._found}
+        variants = [(each,) for each in specs if each not in known]
+        if variants:
+            self._say("changes that need a new process take turns, one process each")
+            self._compare(variants)
+
+    def _compare(self, variants: Sequence[Variant], earlier: Mapping[Variant, Answer] = MappingProxyType({})) -> None:
+        """Compare changes in processes that alternate; of several values of one, the fastest is kept."""
+        turns = ProcessTurns(self._session, self._base, earlier)
+        if not self._base:
+            self._against_none = turns
+        found = turns.compare(variants)
+        fastest: dict[str, TriedChange] = {}
+        for each in sorted((each for each in found if each.kept), key=lambda each: -each.ratio):
+            fastest[parts_of(each.spec)[0]] = each
+        self._found += [replace(each, kept=each in fastest.values()) for each in found]
+        if turns.stopped:
+            raise NoMoreRunsError(turns.stopped)
+
+    def _check_all(self) -> None:
+        """Compare all changes to make with none: the times, and the losses of the same steps."""
+        if not self._base:
+            return
+        turns = self._against_none
+        if self._base not in turns.answers:
+            self._say("all changes together against none, in new processes")
+            turns = ProcessTurns(self._session, ())
+        together = turns.compare([self._base])[0]
+        base, new = turns.answers[()], turns.answers[self._base]
+        if together.verdict == FAILED:
+            self._found = [replace(each, kept=False) for each in self._found]
+            raise NoMoreRunsError(f"All changes together end the program: {together.words}.")
+        if not base or not new:
+            raise NoMoreRunsError(turns.stopped)
+        checked = compare_losses(base, new, alters_of(self._base))
+        self._notes.append(checked.words)
+        if checked.agree is False:
+            self._leave_out(base)
+            return
+        if together.verdict != CANNOT_TELL:
+            self._found = [*(each for each in self._found if each.spec != SET), replace(together, spec=SET)]
+
+    def _leave_out(self, base: Sequence[Answer]) -> None:
+        """Leave out the changes that alter the losses by more than they imply; all of them where none does alone."""
+        wrong = set[str]()
+        for spec in self._base:
+            checked = compare_losses(base, [self._session.timed((spec,), _SEARCH_S)], alters_of([spec]))
+            if checked.agree is False:
+                wrong.add(spec)
+        wrong = wrong or set(self._base)
+        words = "alters the losses by more than it implies"
+        self._found = [
+            replace(each, kept=False, words=words) if wrong & set(each.specs) else each
+            for each in self._found
+            if each.spec != SET
+        ]
 
 
 def _unfinished(answer: Answer) -> str:

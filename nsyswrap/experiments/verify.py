@@ -1,7 +1,8 @@
 """`nsyswrap verify`: whether two programs do the same work, and which of them is faster.
 
-Each program runs once with its work recorded. Only if both do the same work, they run in turns, without nsys and
-without a record, and their times are compared: BASE, NEW, NEW, BASE, and so on, since a machine warms up and drifts.
+Each program runs once as it is, so that its caches are filled as they are when it is timed, and then with its work
+recorded. Only if both do the same work, they run in turns, without nsys and without a record, and their times are
+compared: BASE, NEW, NEW, BASE, and so on, since a machine warms up and drifts.
 """
 
 import math
@@ -23,6 +24,7 @@ from nsyswrap.experiments.verify_runs import (
     WorkRun,
     recorded,
     roundoff_of,
+    run_once,
     timed,
 )
 
@@ -110,7 +112,7 @@ class Verification:
         """Return the answer in one or two sentences."""
         failed = [each for each in self.checks if each.outcome is not WorkOutcome.SAME]
         if failed:
-            first = next(each for each in failed if each.outcome is self.work).words
+            first = min((each for each in failed if each.outcome is self.work), key=lambda each: each.is_value).words
             more = len(failed) - 1
             rest = f" {units.counted(more, 'more check').capitalize()} failed." if more else ""
             if self.work is WorkOutcome.CANNOT_TELL:
@@ -180,6 +182,10 @@ class _Runs:
 
     def checks(self) -> tuple[WorkCheck, ...]:
         """Return the checks of the work."""
+        for side, name in zip(self._sides, NAMES, strict=True):
+            if not isinstance(side, KeptWork):
+                self._progress(f"running {name}, {side.name}, for the files that it makes once")
+                run_once(side, self._options.timeout_s)
         self._work = [self._recorded(number) for number in (0, 1)]
         return compared(self._work[0], self._work[1], lambda: self._grown(0), self._again)
 

@@ -178,6 +178,18 @@ def work_run(folder: Path, code: int, stderr: str, cwd: Path, changed: Mapping[s
     return WorkRun(code, lines, tuple(processes), {**opened, **{path: state[1] for path, state in changed.items()}})
 
 
+def run_once(program: VerifiedProgram, timeout_s: float) -> None:
+    """Run a program unchanged, so that files which it makes once are there, such as downloads and caches.
+
+    Raises:
+        UnfinishedError: It ran too long or could not be started.
+    """
+    with private_folder() as folder:
+        injection = Injection(folder / "start", marks=False)
+        injection.prepare()
+        _run(program, injection, {}, timeout_s)
+
+
 def timed(program: VerifiedProgram, timeout_s: float) -> ProgramTime:
     """Run a program unchanged, with fixed seeds of Python's hashes alone, and return the time of its steps.
 

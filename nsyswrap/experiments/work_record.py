@@ -80,7 +80,7 @@ class _OfThread(threading.local):
 
     def __init__(self) -> None:
         self.is_ours = False
-        self.depth = self.updates = 0
+        self.depth = self.updates = self.optimizer = 0
 
 
 class WorkRecord:
@@ -197,6 +197,9 @@ class WorkRecord:
         """Call a function of ours whose operators do not count; its errors do not reach the program."""
         own, torch = self._own, self._torch
         if own.is_ours or self._problem or torch.jit.is_tracing():
+            return
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            self._problem = "a CUDA graph is captured, and what it repeats cannot be counted"
             return
         own.is_ours = True
         try:
@@ -338,7 +341,7 @@ class WorkRecord:
         """Return which part of the program an operator belongs to."""
         if task >= 0:
             return "recomputed" if self._torch.is_grad_enabled() else "backward"
-        if self._own.updates:
+        if self._own.updates and not self._own.depth:
             return "optimizer"
         where = "forward"
         if threading.get_ident() != self._loop_thread:
@@ -447,14 +450,19 @@ class WorkRecord:
 
     # -- optimizers
 
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG002 - of torch's hooks
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._own.optimizer in (0, id(optimizer)):  # the same one again where an exception ended its step
+            self._own.updates, self._own.optimizer = 0, id(optimizer)
         self._own.updates += 1
-        if self._own.updates == 1:
+        if self._own.updates == 1 and not _has_closure(args, kwargs):
             self._observe(lambda: self._note_gradients(optimizer))
 
-    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG002 - of torch's hooks
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._own.updates -= 1
         if not self._own.updates:
+            self._own.optimizer = 0
+            if _has_closure(args, kwargs):
+                self._observe(lambda: self._note_gradients(optimizer))
             self._observe(lambda: self._note_update(optimizer))
 
     def _note_gradients(self, optimizer: Any) -> None:
@@ -596,6 +604,11 @@ def _sum_of_hashes(tensor: Any) -> int:
         int.from_bytes(hashlib.blake2b(data[at : at + step], digest_size=8).digest(), "little")
         for at in range(0, size, step)
     )
+
+
+def _has_closure(args: Any, kwargs: Any) -> bool:
+    """Return whether a step of an optimizer calls a function that makes the gradients; the first of args is itself."""
+    return any(map(callable, (*args[1:], *kwargs.values())))
 
 
 def _plain(tensor: Any) -> Any:

@@ -10,22 +10,28 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.alternatives import Alternative, MeasuredAlternatives, numbered
 from nsyswrap.events.xray_record import RecordedOperator, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
-from nsyswrap.operators.join import JoinedKernels
+from nsyswrap.operators.join import JoinedKernels, join_kernels
 from nsyswrap.operators.observed_calls import BACKWARD, OperatorCall
 from nsyswrap.operators.work import plain, products_of
+from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, AlternativeKernels, WhatIf
+from nsyswrap.what_if.simulate import Simulation
 
 Flags = npt.NDArray[np.bool_]
+MakeAlternative = Callable[[RecordedOperator], Alternative | None]
 # Eight alternatives take at most 20 s. Source: ours; one takes a second, and one that is compiled several.
 MOST_MEASURED = 8
 # More operators are no chain that can be compiled in time. Source: ours.
 MOST_OPERATORS = 64
 CUDNN, TRIED = "aten::cudnn_convolution", 6
 CONVOLUTIONS, IMAGES = frozenset({"convolution", "cudnn_convolution", "_conv_depthwise2d"}), 4
+# Both take the same first arguments.
+BATCH_NORMS, OF_BATCH_NORM = frozenset({"cudnn_batch_norm", "native_batch_norm"}), 8
 FULL, TF32 = "float32", "tf32"
 
 
@@ -50,11 +56,31 @@ def reasons(measured: MeasuredAlternatives) -> tuple[str, ...]:
     return tuple(f"Not measured: {each.words}. Reason: {why}." for each, why in measured.reasons.items())
 
 
+def with_alternatives(  # noqa: PLR0913, PLR0917 - kernels, and what they are for
+    simulation: Simulation, what: WhatIf, rows: Indices, own_ns: Times, chosen: Flags, make: MakeAlternative
+) -> WhatIf:
+    """Return a change with what was measured of its operators, and with those that can be.
+
+    Args:
+        simulation: The run as it was.
+        what: The change as it is simulated.
+        rows: Row of each kernel of the window in the context's operations.
+        own_ns: Time of each.
+        chosen: Which of them the change is about.
+        make: As for ``single_candidates``.
+    """
+    context = simulation.context
+    if context.xray is None:
+        return what
+    found = single_candidates(context, join_kernels(context, rows, own_ns), chosen, make)
+    return with_measured(simulation, what, found)
+
+
 def single_candidates(
     context: TraceContext,
     joined: JoinedKernels,
     chosen: Flags,
-    make: Callable[[RecordedOperator, Sequence[OperatorCall]], Alternative | None],
+    make: MakeAlternative,
 ) -> tuple[AlternativeKernels, ...]:
     """Return an alternative for each operator that launched some of the chosen kernels.
 
@@ -62,7 +88,7 @@ def single_candidates(
         context: The trace, its events and its loop.
         joined: Kernels with their operators.
         chosen: Which of them could be faster.
-        make: Returns the alternative of an operator of the forward pass, with all calls that belong to it.
+        make: Returns the alternative of an operator of the forward pass; None where there is none.
     """
     groups: dict[RecordedOperator, list[int]] = {}
     for at, each in enumerate(joined.calls):
@@ -73,7 +99,7 @@ def single_candidates(
     for operator, calls in groups.items():
         if wanted.isdisjoint(calls):
             continue
-        made = make(operator, [joined.calls[at] for at in calls])
+        made = make(operator)
         if made is not None:
             found.append(candidate_of(context, joined, made, calls))
     return tuple(found)
@@ -94,7 +120,10 @@ def sequence_candidates(
             None for all of these operators, forward and backward.
         make: Returns the alternative of a sequence whose tensors have numbers of their own.
     """
-    found: dict[Alternative, tuple[set[int], Flags]] = {}
+    belonging: dict[int, list[int]] = {}
+    for at, each in enumerate(joined.calls):
+        belonging.setdefault(id(each.forward), []).append(at)
+    found: dict[Alternative, tuple[list[int], list[Flags]]] = {}
     for operators, used, kernels in sequences:
         if not is_whole(operators) or len(operators) > MOST_OPERATORS:
             continue
@@ -103,27 +132,33 @@ def sequence_candidates(
         if made is None:
             continue
         made = replace(made, outputs=tuple(sorted(numbers[each] for each in used if each in numbers)))
-        mine = {id(each) for each in operators}
-        calls = {at for at, each in enumerate(joined.calls) if id(each.forward) in mine}
-        known, flags = found.setdefault(made, (set(), np.zeros(len(joined.rows), np.bool_)))
-        known |= calls
-        flags |= np.isin(joined.call, list(calls)) if kernels is None else kernels
+        calls, flags = found.setdefault(made, ([], []))
+        calls += [at for each in operators for at in belonging[id(each)]]
+        flags += [] if kernels is None else [kernels]
     taken = np.zeros(len(joined.rows), np.bool_)
     result = []
     for alternative, (calls, flags) in found.items():
-        result.append(candidate_of(context, joined, alternative, sorted(calls), flags & ~taken))
-        taken |= flags
+        mine = np.logical_or.reduce(flags) if flags else np.isin(joined.call, calls)
+        result.append(candidate_of(context, joined, alternative, calls, mine & ~taken))
+        taken |= mine
     return tuple(result)
 
 
-def channels_last(operator: RecordedOperator, _calls: object) -> Alternative | None:
-    """Return a convolution of images in channels-last layout; None for other operators."""
-    taken = list(tensors_of(operator.inputs))
-    is_convolution = plain(operator.name) in CONVOLUTIONS and len(taken) > 1 and len(taken[0].shape) == IMAGES
-    return Alternative("channels_last", (operator,)) if is_convolution else None
+def channels_last(operator: RecordedOperator) -> Alternative | None:
+    """Return a convolution or a batch norm of images in channels-last layout; None for other operators.
+
+    PyTorch chooses the library of a batch norm by its layout, so it is measured by the operator that chooses.
+    """
+    name, taken = plain(operator.name), list(tensors_of(operator.inputs))
+    if name in BATCH_NORMS and len(operator.inputs) >= OF_BATCH_NORM:
+        inputs = (*operator.inputs[:OF_BATCH_NORM], True)
+        operator = replace(operator, name="aten::batch_norm", inputs=inputs, outputs=operator.outputs[:1])
+    elif name not in CONVOLUTIONS:
+        return None
+    return Alternative("channels_last", (operator,)) if taken and len(taken[0].shape) == IMAGES else None
 
 
-def in_tf32(operator: RecordedOperator, _calls: object) -> Alternative | None:
+def in_tf32(operator: RecordedOperator) -> Alternative | None:
     """Return a product or convolution of FP32 that uses TF32; None for other operators."""
     is_full = products_of(operator) is not None and all(each.dtype == FULL for each in tensors_of(operator.inputs))
     return Alternative("tf32", (operator,)) if is_full else None

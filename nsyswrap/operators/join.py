@@ -8,6 +8,9 @@ The sequence of launches of a thread repeats from step to step, and in the X-ray
 
 Of several X-ray steps, each step takes the one with which it has most launches in common. Sequences that are equal are
 aligned once. Where a step has no counterpart, its kernels are not joined.
+
+Between two steps there may be an evaluation: the forward pass of a step, several times. There, what is left is aligned
+again, as long as that finds something.
 """
 
 from collections import Counter
@@ -24,12 +27,14 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.loop.range_names import of_operators
 from nsyswrap.loop.xray_step import split
-from nsyswrap.operators.alignment import Codes, aligned_twice
+from nsyswrap.operators.alignment import Codes, aligned, aligned_twice
 from nsyswrap.operators.observed_calls import ObservedCalls, OperatorCall, find_observed
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, array, coded
 
 Flags = npt.NDArray[np.bool_]
+# A round that aligns a smaller share of what is left is the last one: the forward pass is a third of a step. Ours.
+LEAST_FOUND = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +85,7 @@ class _Sequences:
     Attributes:
         operation: Row of ``Operations``.
         thread: Global id of the thread.
-        step: Number of the step.
+        step: Number of the step; for launches between steps -2 less the number of the step before.
         name: Code of what was launched.
         exact: Code of that with its size.
     """
@@ -158,15 +163,16 @@ def find_launchers(context: TraceContext) -> Launchers:
     observed = find_observed(context.xray or _last_step(context), context.settings.xray)
     pattern, found = _sequences(context, observed)
     patterns = _described([_Pattern.of(pattern, each) for each in pattern.groups()], observed)
-    known: dict[tuple[int, bytes], tuple[int, Indices, Flags] | None] = {}
+    known: dict[tuple[int, bool, bytes], tuple[int, Indices, Flags] | None] = {}
     for group in found.groups():
-        key = int(found.thread[group.start]), found.exact[group].tobytes()
+        key = int(found.thread[group.start]), bool(found.step[group.start] < 0), found.exact[group].tobytes()
         if key not in known:
             best = _counterpart(key[0], found, group, patterns)
-            known[key] = None if best is None else (best.at.start, *best.aligned(pattern, found, group))
-        if (aligned := known[key]) is None:
+            align = _aligned_often if found.step[group.start] < 0 else _aligned
+            known[key] = None if best is None else (best.at.start, *align(best.at, pattern, found, group))
+        if (places := known[key]) is None:
             continue
-        start, place, same = aligned
+        start, place, same = places
         matched = place >= 0
         mine, at = found.operation[group][matched], place[matched] + start
         call[mine], exact[mine], part[mine] = observed.call[at], same[matched], observed.part[at]
@@ -201,10 +207,29 @@ class _Pattern:
         common = (self.names & other.names).total() + (self.exact & other.exact).total()
         return common, -abs(self.names.total() - other.names.total())
 
-    def aligned(self, pattern: _Sequences, found: _Sequences, group: slice) -> tuple[Indices, Flags]:
-        """Return the place of each launch of a group, and which are exact, as ``aligned_twice`` does."""
-        its = self.at
-        return aligned_twice(pattern.exact[its], found.exact[group], pattern.name[its], found.name[group])
+
+def _aligned(its: slice, pattern: _Sequences, found: _Sequences, group: slice) -> tuple[Indices, Flags]:
+    """Return the place in a pattern of each launch of a step, and which are exact, as ``aligned_twice`` does."""
+    return aligned_twice(pattern.exact[its], found.exact[group], pattern.name[its], found.name[group])
+
+
+def _aligned_often(its: slice, pattern: _Sequences, found: _Sequences, group: slice) -> tuple[Indices, Flags]:
+    """Return the place of each launch between steps, in parts as long as the pattern; all are exact.
+
+    ::
+
+        pattern       a b c d
+        evaluation    a b a b a b      0 1, then 0 1 of what is left, and again
+    """
+    exact, length = found.exact[group], its.stop - its.start
+    place, left = np.full(len(exact), -1, np.intp), np.arange(len(exact))
+    while len(left):
+        for part in np.split(left, np.arange(length, len(left), length)):
+            place[part] = aligned(pattern.exact[its], exact[part])
+        found_share, left = (place[left] >= 0).mean(), left[place[left] < 0]
+        if found_share < LEAST_FOUND:
+            break
+    return place, place >= 0
 
 
 def _described(patterns: Sequence[_Pattern], observed: ObservedCalls) -> list[_Pattern]:
@@ -253,8 +278,10 @@ def _sequences(context: TraceContext, observed: ObservedCalls) -> tuple[_Sequenc
     for each in tables.distinct(process).tolist():
         steps, mine = np.flatnonzero(process == each), np.flatnonzero(operations.process[launched] == each)
         place = containing(Spans(start[steps], end[steps]), at[mine])
-        step[launched[mine]] = np.where(place >= 0, steps[place], -1)
-    chosen = np.flatnonzero(step >= 0)
+        before = np.searchsorted(start[steps], at[mine], side="right") - 1
+        is_between = (before >= 0) & (before < len(steps) - 1)
+        step[launched[mine]] = np.where(place >= 0, steps[place], np.where(is_between, -2 - steps[before], -1))
+    chosen = np.flatnonzero(step != -1)
     thread = coded(context.trace[tables.CALLS], "thread")[operations.call[chosen]]
     order = np.lexsort((chosen, operations.call[chosen], step[chosen], thread))
     chosen, thread = chosen[order], thread[order]

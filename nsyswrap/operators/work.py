@@ -187,6 +187,17 @@ def _convolution_backward(operator: RecordedOperator) -> int:
     return _places(inputs, weight, inputs if operator.inputs[7] is True else gradient) * sum(map(bool, wanted[:2]))
 
 
+def _recurrent(operator: RecordedOperator) -> int:
+    """Return two operations for each weight and token: all layers and directions of a network multiply with each."""
+    inputs, weights = operator.inputs[:2]
+    if not isinstance(weights, tuple):
+        raise TypeError("no weights")
+    matrices = sum(prod(each.shape) for each in tensors_of(weights) if len(each.shape) > 1)
+    forward = 2 * prod(_shape(inputs)[:-1]) * matrices
+    wanted = operator.inputs[21] if plain(operator.name).endswith("_backward") else None
+    return forward * (1 + bool(wanted[3])) if isinstance(wanted, tuple) else forward
+
+
 FORMULAS: Mapping[str, Callable[[RecordedOperator], int]] = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot", "_int_mm", "_scaled_mm", "_sparse_mm"), _matrix_product),
     **dict.fromkeys(ADDS, _matrix_product),
@@ -207,6 +218,7 @@ FORMULAS: Mapping[str, Callable[[RecordedOperator], int]] = {
         _convolution,
     ),
     "convolution_backward": _convolution_backward,
+    **dict.fromkeys(("_cudnn_rnn", "_cudnn_rnn_backward"), _recurrent),
 }
 
 

@@ -15,7 +15,7 @@ from nsyswrap.compare.comparison import (
     Outcome,
     Side,
 )
-from nsyswrap.render import comparison_pictures, vocabulary
+from nsyswrap.render import comparison_pictures, measured_hero, vocabulary
 from nsyswrap.render.comparison_tables import (
     NOTABLE_SHARE,
     PARTS,
@@ -44,6 +44,7 @@ from nsyswrap.render.document import (
     DrawnSteps,
     Entries,
     Entry,
+    Hero,
     Lines,
     Pictures,
     Table,
@@ -52,6 +53,7 @@ from nsyswrap.render.document import (
 from nsyswrap.render.drawings import Picture, shape
 from nsyswrap.render.issues import issue_entries
 from nsyswrap.render.json_report import section_tree
+from nsyswrap.render.measured_hero import MeasuredTime
 from nsyswrap.rules import rule_name
 
 if TYPE_CHECKING:
@@ -75,7 +77,11 @@ def document(comparison: Comparison) -> Document:
         outcome=comparison.outcome.value,
         tone=_TONES.get(comparison.outcome, ""),
         verdict=comparison.verdict,
-        lead=(Lines((f"What helps: {comparison.hint}.",) if comparison.hint else ()), issue_entries(comparison.issues)),
+        lead=(
+            *_hero(comparison),
+            Lines((f"What helps: {comparison.hint}.",) if comparison.hint else ()),
+            issue_entries(comparison.issues),
+        ),
         sections=(
             *_plan(comparison),
             _pair(comparison),
@@ -90,6 +96,16 @@ def document(comparison: Comparison) -> Document:
             DocumentSection("provenance", "What differs between the runs", "", (_provenance(comparison),)),
         ),
     )
+
+
+def _hero(comparison: Comparison) -> tuple[Hero, ...]:
+    """Return the step of both sides on one scale, where both have steps."""
+    if not comparison.estimates:
+        return ()
+    first = comparison.estimates[0]
+    new = first.change.map(lambda change: first.base_ns * (1 + change))
+    times = MeasuredTime("base", first.base_ns), MeasuredTime("new", first.new_ns, new)
+    return measured_hero.hero(*times, sure=f"measured, {first.label}")
 
 
 def _step_time(comparison: Comparison) -> DocumentSection:

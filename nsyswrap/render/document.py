@@ -148,6 +148,7 @@ class Entry(NamedTuple):
         measured: What a measured fix saves, in a sentence; empty where none was measured.
         place: Module and line of Python; empty where that is not known.
         code: The change as code; empty where no few lines make it.
+        span: Its longest evidence in time; None where no interval shows it.
         source: Anchor and title of the section that holds its numbers; empty for none.
     """
 
@@ -167,6 +168,7 @@ class Entry(NamedTuple):
     measured: str = ""
     place: str = ""
     code: "tuple[CodeChange, ...]" = ()
+    span: Span | None = None
     source: tuple[str, str] = ("", "")
 
 

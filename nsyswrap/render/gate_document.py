@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
 from nsyswrap.gate.timed_runs import Gate, GateOutcome, Measure, TimedRun, noise_words
-from nsyswrap.render.document import Column, Document, DocumentSection, Lines, Table, Tone
+from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone
 from nsyswrap.render.issues import issue_entries
+from nsyswrap.render.measured_hero import MeasuredTime, hero
 
 if TYPE_CHECKING:
     from nsyswrap.base.json_codec import Tree
@@ -34,13 +35,20 @@ def document(gate: Gate) -> Document:
         tone=_TONES[gate.outcome],
         verdict=gate.verdict,
         marker=MARKER,
-        lead=(Lines(hint), issue_entries(gate.issues), Lines(gate.notes, "notes")),
+        lead=(*_hero(gate.measures[:1]), Lines(hint), issue_entries(gate.issues), Lines(gate.notes, "notes")),
         sections=(
             DocumentSection("step-time", "Step time", "", (_measures(gate.measures),)),
             DocumentSection("longer", "What takes longer", "", (_blame(gate),)),
             DocumentSection("runs", "Runs", count, (_runs(gate),) if gate.measures else ()),
         ),
     )
+
+
+def _hero(measures: Sequence[Measure]) -> tuple[Hero, ...]:
+    """Return the step of the earlier and of the new runs on one scale, by the first measure."""
+    sure = f"measured, {measures[0].label}" if measures else ""
+    times = (time for each in measures for time in (("earlier runs", each.earlier_ns), ("new runs", each.new_ns)))
+    return hero(*(MeasuredTime(*each) for each in times), sure=sure)
 
 
 def _measures(measures: Sequence[Measure]) -> Table:

@@ -10,9 +10,10 @@ from nsyswrap.gate.recorded import parts_of_run, run_name
 from nsyswrap.gate.timed_runs import noise_words
 from nsyswrap.gate.trends import Level, LevelChange, PartMove, Trend
 from nsyswrap.render.distinct_names import shorten_all
-from nsyswrap.render.document import PAGE, Block, Column, Document, DocumentSection, Facts, Lines, Pictures, Table
+from nsyswrap.render.document import PAGE, Block, Column, Document, DocumentSection, Facts, Hero, Lines, Pictures, Table
 from nsyswrap.render.drawings import Picture, Shape, difference_bar, shape
 from nsyswrap.render.escape import elide, visible
+from nsyswrap.render.measured_hero import MeasuredTime, hero
 from nsyswrap.render.run_document import commit_of, spread, started
 from nsyswrap.rules import rule_name
 from nsyswrap.runs.run import ListedProgram, RunRow
@@ -65,7 +66,7 @@ def document(page: HistoryPage) -> Document:
         title=units.counted(page.run_count, "run"),
         about=(("programs", units.count(len(page.trends) + len(page.others))),),
         verdict=verdict(page.trends),
-        lead=(Lines(charts, "fine", PAGE),),
+        lead=(*_hero(page.trends), Lines(charts, "fine", PAGE)),
         sections=(
             *(_program(f"program-{number}", trend, page.reports, name) for number, (trend, name) in numbered),
             DocumentSection(
@@ -112,6 +113,18 @@ def verdict(trends: Sequence[Trend]) -> str:
     if not sentences and all(len(one.runs) < _FEWEST for one in trends):
         return f"No program has {_FEWEST} runs, the fewest that can show a change."
     return " ".join(sentences) or "No program changed its step time with a commit."
+
+
+def _hero(trends: Sequence[Trend]) -> tuple[Hero, ...]:
+    """Return the step before and after the last change of level of the program that changed most."""
+    changed = [one for one in trends if one.changes and one.changes[-1].is_of_commit is not False]
+    most = max(changed, key=lambda one: abs(one.changes[-1].share), default=None)
+    if most is None:
+        return ()
+    before, after = most.levels[-2:]
+    since = _since(most, most.changes[-1])
+    times = MeasuredTime(f"{_short(most)} before", before.middle_ns), MeasuredTime(f"since {since}", after.middle_ns)
+    return hero(*times, sure="measured, middle of the runs of each level")
 
 
 def _short(trend: Trend) -> str:

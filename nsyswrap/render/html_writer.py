@@ -85,6 +85,7 @@ def write(document: Document, *, form: Literal["html", "slim"] = "html", editor:
             term_of=glossary.term_anchor if is_explored else lambda _label: "",
             view_of=functools.partial(table_cells.table_view, form=form, has_terms=is_explored),
             recording=f"{document.title.removesuffix('.sqlite').removesuffix('.nsys-rep')}.nsys-rep",
+            point=units.point,
             shorten=functools.partial(shorten, width=_LINE_WIDTH),
             places=functools.partial(with_places, editor=editor),
             policy=policy(texts, [*scripts, *late_scripts]),

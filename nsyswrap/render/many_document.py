@@ -8,7 +8,18 @@ from nsyswrap.base import units
 from nsyswrap.many.outliers import FEWEST, LEAST_SHARE
 from nsyswrap.many.totals import GroupRow, ManyCaptures
 from nsyswrap.render.charts import LegendRow, stacked
-from nsyswrap.render.document import EVERYWHERE, PAGE, Bar, Bars, Document, DocumentSection, Form, Lines, table_section
+from nsyswrap.render.document import (
+    PAGE,
+    WRITTEN,
+    Bar,
+    Bars,
+    Document,
+    DocumentSection,
+    Form,
+    Hero,
+    Lines,
+    table_section,
+)
 from nsyswrap.render.escape import elide
 from nsyswrap.render.vocabulary import LEDGER_PARTS, fill, rule_name
 
@@ -55,13 +66,14 @@ def document(many: ManyCaptures) -> Document:
         (_GROUP_TITLES[grouping], group_name(grouping, rows[0].name) if len(rows) == 1 else units.count(len(rows)))
         for grouping, rows in many.groups.items()
     ]
-    ledger = Bars((Bar("", "", bar := _bar(many.ledger)),), bar, with_amounts=True, forms=EVERYWHERE)
+    ledger = Bars((Bar("", "", bar := _bar(many.ledger)),), bar, with_amounts=True, forms=WRITTEN)
+    hero = (Hero((Bar("GPU time", units.duration(many.gpu_ns), bar),)),) if many.gpu_ns else ()
     return Document(
         command="analyze-many",
         title=captures(len(many.captures)),
         about=tuple(about),
         verdict=verdict(many),
-        lead=(Lines(tuple(notes(many)), "notes"),),
+        lead=(*hero, Lines(tuple(notes(many)), "notes")),
         sections=(
             DocumentSection(
                 "ledger", "Where GPU time went", f"{units.duration(many.gpu_ns)} in all windows", (ledger,), "GPU time"

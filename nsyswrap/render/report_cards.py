@@ -6,6 +6,9 @@ A card of the plan says what a step takes with its change and those before it; a
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
+
+import numpy as np
 
 from nsyswrap.base import units
 from nsyswrap.model import Finding, PlannedChange, Report
@@ -20,6 +23,7 @@ from nsyswrap.rules.ranks import LATE
 # Stands for the folder of the report in the command that checks the plan.
 FOLDER = "FOLDER"
 CHECK = f"Check a change: profile it and compare it with this report. {FOLDER} is the folder of this report."
+TRY = "Let nsyswrap make changes from outside, in turns, and measure what each brings:"
 SHARE = "Share the capture without environment, host, user and home folder. This page names none of them."
 NO_LINE = "Line not recorded. This records it:"
 _ANCHOR_WIDTH = 60
@@ -68,6 +72,11 @@ def verdict_anchor(report: Report) -> str:
 def check(report: Report) -> str:
     """Return the command that profiles the changed program and compares it with the plan."""
     return f"nsyswrap profile --then {FOLDER} {_program(report)}"
+
+
+def attempt(report: Report) -> str:
+    """Return the command that makes changes from outside; empty for a program that is not one of PyTorch."""
+    return f"nsyswrap try --run {FOLDER} {_program(report)}" if report.program_kind.is_pytorch else ""
 
 
 def share(report: Report) -> str:
@@ -130,6 +139,7 @@ def _card(
         measured="" if scale is None or change is None else _measured(scale, first),
         place=elide(summary_model.code_line(first), _LINE_WIDTH),
         code=code_changes(first.rule, first.advice, report.program_kind),
+        span=_longest_gap(report, first) or _longest_kernel(report, first),
         source=_source(report, first),
     )
 
@@ -204,13 +214,41 @@ def _evidence(report: Report, finding: Finding, *, alone: bool) -> Iterator[Evid
 
 def _spans(report: Report, finding: Finding) -> Mapping[str, Span]:
     """Return the longest gaps that belong to a finding, by the point in time that its evidence names."""
-    gaps = report.rows("idle", "gaps")
-    if gaps is None or not any(" at " in line for line in finding.evidence):
+    if not any(" at " in line for line in finding.evidence):
         return {}
+    return {units.point(span.start_ns): span for span in _gaps(report, finding, _MOST_SPANS)}
+
+
+def _gaps(report: Report, finding: Finding, most: int) -> tuple[Span, ...]:
+    """Return the longest gaps that belong to a finding."""
+    gaps = report.rows("idle", "gaps")
+    if gaps is None:
+        return ()
     mine = gaps[(gaps["rule"] == finding.rule) & (gaps["device_id"] == finding.device_id)]
-    longest = mine.loc[(mine["end_ns"] - mine["start_ns"]).nlargest(_MOST_SPANS).index]
-    pairs = zip(longest["start_ns"].tolist(), longest["end_ns"].tolist(), strict=True)
-    return {units.point(start): Span(start, end) for start, end in pairs}
+    longest = mine.loc[(mine["end_ns"] - mine["start_ns"]).nlargest(most).index]
+    return tuple(starmap(Span, zip(longest["start_ns"].tolist(), longest["end_ns"].tolist(), strict=True)))
+
+
+def _longest_gap(report: Report, finding: Finding) -> Span | None:
+    return next(iter(_gaps(report, finding, 1)), None)
+
+
+def _longest_kernel(report: Report, finding: Finding) -> Span | None:
+    """Return the longest kernel on the timeline that the evidence of a finding names."""
+    data = report.timeline
+    if data is None:
+        return None
+    names = [at for at, each in enumerate(data.kernels) if any(each.name in line for line in finding.evidence)]
+    found = None
+    for row in data.rows if names else ():
+        if row.kind != "stream" or finding.device_id not in {None, row.device_id} or "name" not in row.items.details:
+            continue
+        mine = np.flatnonzero(np.isin(row.items.details["name"], names))
+        if len(mine):
+            at = mine[np.argmax((row.items.end - row.items.start)[mine])]
+            span = Span(int(row.items.start[at]), int(row.items.end[at]))
+            found = max(filter(None, (found, span)), key=lambda each: each.end_ns - each.start_ns)
+    return found
 
 
 def _source(report: Report, finding: Finding) -> tuple[str, str]:

@@ -169,6 +169,7 @@ def _next(report: Report) -> DocumentSection:
     blocks = (
         *_command(report_cards.NO_LINE, report_cards.line_command(report) if has_cards else "", PAGES),
         *_command(report_cards.CHECK, report_cards.check(report) if report.plan.changes else "", PAGES | MARKDOWN),
+        *_command(report_cards.TRY, report_cards.attempt(report) if report.plan.changes else "", PAGES),
         *_command(report_cards.SHARE, report_cards.share(report), PAGES),
     )
     return DocumentSection("next", "Check and share", "", blocks, group=_ANSWER)

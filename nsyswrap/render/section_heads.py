@@ -5,11 +5,12 @@ from types import MappingProxyType
 
 from nsyswrap.base.units import ColumnUnit
 from nsyswrap.compare import loader_counterfactual
+from nsyswrap.experiments import tried_section
 from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.spec import PageGroup, SectionHead
 
 HEADS: Mapping[str, SectionHead] = MappingProxyType(
-    {each.key: each for each in (*SECTIONS, loader_counterfactual.SECTION)}
+    {each.key: each for each in (*SECTIONS, loader_counterfactual.SECTION, tried_section.SECTION)}
 )
 """The head of each section, by key. Sections of other versions of this program have none."""
 HEADINGS: Mapping[str, str] = MappingProxyType({k: v for each in HEADS.values() for k, v in each.headings.items()})

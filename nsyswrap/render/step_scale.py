@@ -49,6 +49,10 @@ class StepScale:
         """Return a time as a share of the step now, in per cent, at most all of it."""
         return f"{min(100 * ns / max(self.now_ns, 1), 100.0):.2f}"
 
+    def _digits(self, ns: float) -> int:
+        """Return the digits of a time as it is shown."""
+        return int(f"{ns / self.scale.divisor:.{self.scale.decimals}f}".replace(".", ""))
+
     def effect(self, before_ns: int, after: Interval[int], label: str, how: str) -> Effect:
         """Return what a change does to a step.
 
@@ -58,13 +62,12 @@ class StepScale:
             label: What is different then, such as "with CUDA graphs".
             how: How it is known, such as "simulated".
         """
-        quantum = self.scale.divisor / 10**self.scale.decimals
-        saved = round(before_ns / quantum) - round(after.point / quantum)
+        saved = self._digits(before_ns) - self._digits(after.point)
         if not is_known(after):
             return Effect(UNKNOWN, label, why=WIDE)
         if saved <= 0:
             return Effect(UNKNOWN, label, why=SMALL)
-        saving = f"saves {self.scale.text(saved * quantum)} {self.scale.unit}"
+        saving = f"saves {self.text(saved * self.scale.divisor / 10**self.scale.decimals)}"
         ends = (self.percent(after.low), self.percent(after.high))
         point, before = self.percent(after.point), self.percent(before_ns)
         return Effect(self.text(after.point), label, saving, self.range(after), how, (point, before), ends)
@@ -73,4 +76,5 @@ class StepScale:
 def step_scale(report: Report) -> StepScale | None:
     """Return the scale of a report; None where the window is not made of at least two measured steps."""
     now = typical(report.step, report.window)
-    return None if now is None else StepScale(now, units.scale_for([now.length.point], "ns"))
+    # Of the rounded time: 999.6 ms reads 1.00 s.
+    return None if now is None else StepScale(now, units.scale_for([float(f"{now.length.point:.3g}")], "ns"))

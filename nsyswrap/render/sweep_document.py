@@ -15,6 +15,7 @@ from nsyswrap.render.document import (
     Document,
     DocumentSection,
     Form,
+    Hero,
     Lines,
     Pictures,
     Table,
@@ -22,6 +23,7 @@ from nsyswrap.render.document import (
     table_section,
 )
 from nsyswrap.render.drawings import Picture, Shape, shape
+from nsyswrap.render.measured_hero import MeasuredTime, hero
 from nsyswrap.render.vocabulary import rule_name
 from nsyswrap.rules.rule import Group
 from nsyswrap.sweep.advice import advice, best_of
@@ -98,7 +100,7 @@ def document(sweep: Sweep) -> Document:
         title=sweep.spec.name,
         about=_machines(sweep),
         verdict=verdict(sweep),
-        lead=(Lines(advice(sweep), "bullets"), Lines(tuple(_notes(sweep)), "notes")),
+        lead=(*_hero(sweep), Lines(advice(sweep), "bullets"), Lines(tuple(_notes(sweep)), "notes")),
         sections=(
             *_axes(sweep),
             DocumentSection("accounts", "Where each step goes", of_bars, (Bars(bars, _legend(bars)),)),
@@ -110,6 +112,15 @@ def document(sweep: Sweep) -> Document:
             DocumentSection("sweep", "The sweep", "run it again: nsyswrap sweep FILE.toml", (toml,)),
         ),
     )
+
+
+def _hero(sweep: Sweep) -> tuple[Hero, ...]:
+    """Return a step of the first cell and of the best one on one scale."""
+    best, first = best_of(sweep), next((each for each in sweep.cells if each.step is not None), None)
+    if best is None or first is None:
+        return ()
+    found = {each.cell.label: each.step for each in (first, best.result) if each.step is not None}
+    return hero(*(MeasuredTime(name, step.ns.point, step.ns) for name, step in found.items()), sure="measured")
 
 
 def verdict(sweep: Sweep) -> str:

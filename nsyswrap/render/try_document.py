@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
 from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange
-from nsyswrap.experiments.tried.turns import SET
-from nsyswrap.render.document import Column, Document, DocumentSection, Lines, Table, Tone
+from nsyswrap.experiments.tried.turns import FASTER, SET
+from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone
+from nsyswrap.render.measured_hero import MeasuredTime, hero
 
 if TYPE_CHECKING:
     from nsyswrap.base.json_codec import Tree
@@ -15,15 +16,14 @@ NOTHING_HELPS = "No change makes the program faster by 1 % or more."
 
 def document(trial: Trial) -> Document:
     """Return the result as a document."""
-    best = trial.together
-    tone: Tone = "good" if best is not None else ""
+    tone: Tone = "good" if trial.kept else ""
     return Document(
         command="try",
         title=units.counted(len([each for each in trial.outcomes if each.spec != SET]), "change"),
-        outcome="faster" if best is not None else "nothing helps",
+        outcome="faster" if trial.kept else "nothing helps",
         tone=tone,
         verdict=verdict(trial),
-        lead=(Lines(trial.notes, "notes"),),
+        lead=(*_hero(best), Lines(trial.notes, "notes")),
         sections=(
             *(
                 DocumentSection(f"lines-{number}", f"What to write: {library}", "", (Lines(lines, "code"),))
@@ -34,12 +34,22 @@ def document(trial: Trial) -> Document:
     )
 
 
+def _hero(best: TriedChange | None) -> tuple[Hero, ...]:
+    """Return a step as it is and with the changes that help, on one scale; nothing where none helps."""
+    if best is None or best.interval is None:
+        return ()
+    after = best.interval.map(lambda ratio: ratio * best.before_ns)
+    times = MeasuredTime("a step now", best.before_ns), MeasuredTime("with the changes", after.point, after)
+    return hero(*times, sure="measured in turns")
+
+
 def verdict(trial: Trial) -> str:
     """Return the result in one sentence."""
-    best = trial.together
-    if best is None or best.interval is None:
+    best, names = trial.together, ", ".join(each.name for each in trial.kept)
+    if not names:
         return NOTHING_HELPS
-    names = ", ".join(each.name for each in trial.kept)
+    if best is None or best.verdict != FASTER:
+        return f"Each of these makes a step shorter; how much they do together is not sure: {names}."
     return f"{units.factor(1 / best.ratio)} times as fast: {names}."
 
 

@@ -44,8 +44,7 @@ QUEUED = Rule(
 LAUNCH = Rule(
     key="idle/launch",
     name="CUDA launch calls",
-    headline="The GPU waits {share} of the time for launch calls: the kernels are too short for the host to "
-    "keep ahead.",
+    headline="The GPU waits {share} of the time for launch calls: its kernels are too short.",
     advice=Wording(
         "Launch less: CUDA graphs or torch.compile, a fused optimizer (fused=True), a larger batch.",
         "Launch less: fuse small kernels, give each more work, or use CUDA graphs.",
@@ -295,15 +294,13 @@ GARBAGE_COLLECTION = Rule(
     without_gpu="The training loop collects garbage {share} of the time.",
 )
 WRITES = Advice(
-    headline="The GPU is idle for {share} of the time while the launching thread reads or writes a file, a pipe "
-    "or a terminal.",
+    headline="The GPU is idle {share} of the time: its thread reads or writes a file, pipe or terminal.",
     advice="The capture does not show what {call} writes to. A terminal or a pipe makes it wait for its "
     "reader: print less often (a progress bar, too), or send the output to a file. If it writes a "
     "file, write less often or in another thread or process, or use a faster disk.",
 )
 READS = Advice(
-    headline="The GPU is idle for {share} of the time while the launching thread reads or writes a file, a pipe "
-    "or a terminal.",
+    headline="The GPU is idle {share} of the time: its thread reads or writes a file, pipe or terminal.",
     advice="The capture does not show what {call} reads from. A pipe, a socket or a terminal makes it wait "
     "for the other side: read in another thread, before the step needs the answer. If it reads a file, "
     "read it in another thread or process, keep it in memory, or use a faster disk.",

@@ -170,7 +170,7 @@ def costliest_line(context: TraceContext, attribution: Attribution, rule: str) -
     mine = attribution.of_rule(rule)
     ender, length = attribution.ender[attribution.pieces.gap[mine]], attribution.pieces.length_of(mine)
     found = place_lines(context, ender[ender >= 0], length[ender >= 0], ENDED_AT)[:1]
-    return tuple(f"{each}, by the X-ray step" for each in found)
+    return tuple(f"{each} (X-ray step)" for each in found)
 
 
 def _most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:

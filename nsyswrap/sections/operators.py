@@ -33,8 +33,8 @@ NOT_READ = (
 )
 NO_STEP = "No operators, modules and lines, since there is no X-ray step: {reason}."
 OF_STEP = (
-    "Operators, shapes, modules and lines are those of one more step, the X-ray step, which is part of no time here. "
-    "Each kernel takes them from its place in the sequence of its step."
+    "Operators, shapes, modules and lines are those of one more step, or one of each kind: the X-ray step, which is part "
+    "of no time here. Each kernel takes them from its place in the sequence of its step."
 )
 OF_RANGES = (
     "Operators are those that ranges of the capture name in the last measured step. Their types, modules and lines are "
@@ -275,7 +275,7 @@ def _use(
     return (
         Fact("mfu_share", mfu, "share"),
         Fact("hfu_share", hfu, "share"),
-        Fact("step_operations", float(total), "count"),
+        Fact("step_operations", float(total), "flop"),
         Fact("peak_source", MEASURED if rates.is_measured.any() else PUBLISHED, "text"),
     )
 
@@ -341,7 +341,7 @@ SECTION = SectionSpec(
         Kind.TEXT: "operator shapes dtypes module class_name line bound account",
         Kind.NUMBER: "operations bytes",
     },
-    units={"ns": "ns", "operations": "number"},
+    units={"ns": "ns", "operations": "flop"},
     captions={
         "peak": "Where a step's time goes, against the peak",
         "modules": "Modules",

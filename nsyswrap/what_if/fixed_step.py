@@ -62,8 +62,8 @@ class CurrentStep:
 
 
 def is_known(time: Interval[int]) -> bool:
-    """Return whether the range of a time is narrow enough to say something."""
-    return time.high <= WIDEST_FACTOR * time.low
+    """Return whether the range of a time is narrow enough to say something, and does not hold zero."""
+    return 0 < time.high <= WIDEST_FACTOR * time.low
 
 
 def typical(step: StepTimes, window: Window) -> CurrentStep | None:

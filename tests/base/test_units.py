@@ -180,6 +180,7 @@ def test_a_missing_value_is_not_zero(value: object) -> None:
         (2_048, "bytes", "2.00 KiB"),
         (0.5, "share", "50.0 %"),
         (1_000_000, "hz", "1.00 MHz"),
+        (445_329_137_664.0, "flop", "445 GFLOP"),
         (1_500, "count", "1,500"),
         (1_500, "anything", "1,500"),
         ("Graph", "text", "Graph"),

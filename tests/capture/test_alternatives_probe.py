@@ -1,10 +1,16 @@
 """The program that measures alternatives runs recorded operators, and both variants compute the same."""
 
+import io
 import json
 import math
+import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +21,7 @@ from nsyswrap.capture import alternatives_probe as probe
 from nsyswrap.capture.xray_file import write_xray
 from nsyswrap.events.alternatives import Alternative, AlternativeKind, numbered
 from nsyswrap.events.xray_record import RecordedOperator, Tensor, read_operator, tensors_of
+from nsyswrap.operators.candidates import channels_last
 
 Inputs = tuple[torch.Tensor, ...]
 LONG = 60.0
@@ -28,7 +35,7 @@ def recorded(program: Callable[..., object], inputs: Inputs, folder: Path) -> tu
     program(*inputs)
     observer.stop()
     observer.unregister_callback()
-    write_xray(folder, [({}, path)])
+    write_xray(folder, [({}, [path])])
 
     (process,) = json.loads((folder / "xray.json").read_text())["processes"]
     known = {each["id"]: each for each in process["operators"]}
@@ -99,6 +106,38 @@ def test_a_convolution_is_in_channels_last_layout(tmp_path: Path) -> None:
         return functional.conv2d(images, weight, stride=2, padding=1)
 
     assert measure("channels_last", program, (images, weight), tmp_path)["difference"] < 1e-5
+
+
+def test_a_batch_norm_is_in_channels_last_layout(tmp_path: Path) -> None:
+    """The operator that chooses the library is measured, in place of that of one library."""
+    statistics = torch.zeros(3), torch.ones(3)
+
+    def program(images: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return functional.batch_norm(images, *statistics, weight, bias, training=True)
+
+    inputs = drawn(2, 3, 8, 8), drawn(3), drawn(3)
+    ((operator,), _) = numbered(recorded(program, inputs, tmp_path))
+    assert operator.name == "aten::native_batch_norm"
+    made = channels_last(operator)
+    assert made is not None
+    wanted = replace(made, gradients=gradients((operator,), inputs)[:3])
+    found = probe.measure(torch, wanted.written(), "cpu", time.monotonic() + LONG)
+    assert found["difference"] < 1e-4
+    assert channels_last(RecordedOperator("aten::mm", inputs=operator.inputs)) is None
+
+
+@pytest.mark.parametrize(("free", "fits"), [(1536, True), (1535, False)])
+def test_an_operator_needs_at_most_half_of_the_free_memory(
+    free: int,
+    fits: bool,  # noqa: FBT001
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three matrices of 64 bytes, four times."""
+    operators, _ = numbered(recorded(torch.mm, (drawn(4, 4), drawn(4, 4)), tmp_path))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 1 << 30))
+    with nullcontext() if fits else pytest.raises(ValueError, match="GB of the GPU's memory are free"):
+        probe.check_memory(torch, Alternative("tf32", operators).written(), "cuda")
 
 
 def by_parts(mask: str, dtype: torch.dtype) -> Callable[..., torch.Tensor]:
@@ -223,6 +262,46 @@ def test_what_cannot_be_measured_has_a_reason(tmp_path: Path) -> None:
     assert "ratio" in rows[0]
     assert rows[1]["reason"] == "aten::not_there takes something else here"
     torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize(("error", "ended"), [(TimeoutError(), False), (RuntimeError("TimeoutError"), True)])
+def test_nothing_is_measured_once_the_time_is_over(
+    error: Exception,
+    ended: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Compilers put the end of the time into an error of their own; then the clock shows it."""
+    ends = time.monotonic() + (0.0 if ended else LONG)
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(probe, "measure", fails)
+    assert list(probe.measured(torch, [{"kind": "tf32"}, {"kind": "padded"}], "cpu", ends)) == []
+
+
+def test_an_end_of_the_time_interrupts_what_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What was measured before is printed, and the program has not failed."""
+    wanted = tmp_path / "alternatives.json"
+    wanted.write_text("[]")
+
+    def forever(*_: object) -> Iterator[dict[str, int]]:
+        yield {"at": 0}
+        time.sleep(LONG)
+
+    gpu = SimpleNamespace(get_device_properties=lambda _: SimpleNamespace(name="A GPU"))
+    monkeypatch.setattr(probe, "is_busy", lambda: False)
+    monkeypatch.setattr(probe, "measured", forever)
+    monkeypatch.setattr(torch, "cuda", gpu)
+    monkeypatch.setattr(sys, "argv", ["probe", str(wanted), "0.1"])
+    printed = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", printed)
+    handler = signal.getsignal(signal.SIGALRM)
+    try:
+        assert probe.main(time.monotonic()) == 0
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+    assert [json.loads(line) for line in printed.getvalue().splitlines()] == [{"gpu": "A GPU"}, {"at": 0}]
 
 
 @pytest.mark.parametrize(

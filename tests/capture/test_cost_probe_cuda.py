@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.capture import cost_probe_cuda
-from nsyswrap.capture.copy_rates import DRIVER
 from nsyswrap.capture.cost_probe_cuda import PTX, Cuda, runtimes
+from nsyswrap.capture.kept_measurement import DRIVER
 
 
 def test_without_a_driver_there_are_no_cuda_calls(monkeypatch: pytest.MonkeyPatch) -> None:

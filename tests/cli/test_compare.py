@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,24 +36,29 @@ def stored(folder: Path, name: str, report: Report) -> Path:
     return path
 
 
+@cache
+def loop(median_ms: float, seed: int, spread: float) -> Report:
+    """Return a report of steps in which kernels always run, so that one run of each side is enough."""
+    whole = pairs.report(pairs.lengths(median_ms, seed=seed, spread=spread), busy=True)
+    return pairs.with_session(whole, started_utc="later") if seed > 1 else whole
+
+
 @pytest.fixture
 def slow(tmp_path: Path) -> Path:
-    """Return a report.json with steps of 4 ms in which kernels always run, so that one run of each side is enough."""
-    return stored(tmp_path, "slow.json", pairs.report(pairs.lengths(4.0, spread=0.003), busy=True))
+    """Return a report.json with steps of 4 ms."""
+    return stored(tmp_path, "slow.json", loop(4.0, 1, 0.003))
 
 
 @pytest.fixture
 def fast(tmp_path: Path) -> Path:
     """Return a report.json with steps of 2 ms."""
-    whole = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2, spread=0.003), busy=True), started_utc="later")
-    return stored(tmp_path, "fast.json", whole)
+    return stored(tmp_path, "fast.json", loop(2.0, 2, 0.003))
 
 
 @pytest.fixture
 def alike(tmp_path: Path) -> Path:
     """Return another report.json with steps of 4 ms."""
-    whole = pairs.with_session(pairs.report(pairs.lengths(4.0, seed=2, spread=0.001), busy=True), started_utc="later")
-    return stored(tmp_path, "alike.json", whole)
+    return stored(tmp_path, "alike.json", loop(4.0, 2, 0.001))
 
 
 def in_json(*arguments: object) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """The report of many ranks has the numbers of a report that analyses each of them, and details of a few."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,11 +39,24 @@ def late(report: Report) -> list[Finding]:
     return [each for each in report.findings if each.rule == "ranks/late"]
 
 
-@pytest.mark.parametrize(("hosts", "window"), [(False, "steps"), (True, "all")])
-def test_all_ranks_have_the_numbers_of_a_full_analysis(tmp_path: Path, hosts: bool, window: str) -> None:  # noqa: FBT001
-    captures = sources(planted(hosts=hosts), tmp_path)
-    many = report_of_many(captures, NO_SETTINGS, window)
-    whole = report_of_all(captures, NO_SETTINGS, window, with_timeline=False)
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Report, Report]]:
+    """Return a function that gives both reports of a job by the window, made once; of all of it with several hosts."""
+
+    @cache
+    def made(window: str) -> tuple[Report, Report]:
+        captures = sources(planted(hosts=window == "all"), tmp_path_factory.mktemp(window))
+        many = report_of_many(captures, NO_SETTINGS, window)
+        return many, report_of_all(captures, NO_SETTINGS, window, with_timeline=False)
+
+    return made
+
+
+@pytest.mark.parametrize("window", ["steps", "all"])
+def test_all_ranks_have_the_numbers_of_a_full_analysis(
+    window: str, reports: Callable[[str], tuple[Report, Report]]
+) -> None:
+    many, whole = reports(window)
     assert many.window == whole.window
     assert many.gpus == whole.gpus
     for section, table in TABLES:
@@ -52,11 +67,9 @@ def test_all_ranks_have_the_numbers_of_a_full_analysis(tmp_path: Path, hosts: bo
         assert one.facts == other.facts
 
 
-def test_a_step_has_the_same_parts_as_in_a_full_analysis(tmp_path: Path) -> None:
+def test_a_step_has_the_same_parts_as_in_a_full_analysis(reports: Callable[[str], tuple[Report, Report]]) -> None:
     """Time of all GPUs is divided by all, and that of the ranks in detail by these: all ranks run the same kernels."""
-    captures = sources(planted(hosts=False), tmp_path)
-    many = report_of_many(captures, NO_SETTINGS, "steps")
-    whole = report_of_all(captures, NO_SETTINGS, "steps", with_timeline=False)
+    many, whole = reports("steps")
     found = compare_reports([whole], [many], ("whole", "many"))
     for key in ("ledger", "idle", "idle_in_phases", "families", "kernels"):
         changes = found.table(key).changes  # type: ignore[union-attr]
@@ -68,8 +81,10 @@ def test_a_step_has_the_same_parts_as_in_a_full_analysis(tmp_path: Path) -> None
     assert sum(parts.values()) == pytest.approx(many.step.mean_in(many.window))
 
 
-def test_the_ranks_in_detail_are_those_that_matter_with_a_reason(tmp_path: Path) -> None:
-    report = report_of_many(sources(planted(hosts=False), tmp_path), NO_SETTINGS, "")
+def test_the_ranks_in_detail_are_those_that_matter_with_a_reason(
+    reports: Callable[[str], tuple[Report, Report]],
+) -> None:
+    report, _ = reports("steps")
     (found,) = late(report)
     assert found.headline.startswith("Rank 7 is late by 831 µs a step: its data loader; 9 ranks wait.")
     ledger, idle = report.section("ledger"), report.section("idle")

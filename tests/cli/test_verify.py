@@ -67,6 +67,7 @@ def runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 
     monkeypatch.setattr(verify_module, "recorded", recorded)
     monkeypatch.setattr(verify_module, "timed", timed)
+    monkeypatch.setattr(verify_module, "run_once", lambda *_what: None)
     return found
 
 
@@ -141,6 +142,16 @@ def test_a_commit_and_a_folder_have_the_script(folder: Path) -> None:
     result = run("HEAD", ".", "--", "four.py", "--epochs", "1")
     assert result.exit_code == 0, result.output
     assert ". against HEAD" in result.stdout
+
+
+@pytest.mark.slow
+def test_results_that_the_first_run_keeps_on_disk_are_other_work(folder: Path) -> None:
+    """The first run of NEW does all of the work; the runs that would be timed do not."""
+    once = "import os\nif os.path.exists('done'): STEPS = 1\nelse: STEPS = 4; open('done', 'w').close()\n"
+    (folder / "three.py").write_text(once + _PROGRAM)
+    result = run("four.py", "three.py", "--turns", "0", "-q")
+    assert result.exit_code == 1
+    assert "NEW makes 1 optimizer step, BASE 4 optimizer steps" in " ".join(result.stdout.split())
 
 
 @pytest.mark.slow

@@ -10,11 +10,14 @@ import pytest
 from capture_fixtures import options
 
 from nsyswrap.base.errors import CannotTellError, UnfinishedError, UsageError
+from nsyswrap.experiments import process_turns, search
 from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.experiments.request import Request, run_request
-from nsyswrap.experiments.search import TryOptions, try_changes
+from nsyswrap.experiments.search import try_changes
+from nsyswrap.experiments.try_runs import TryOptions
 
-PROGRAM = Path(__file__).parents[1] / "support" / "tried_program.py"
+SUPPORT = Path(__file__).parents[1] / "support"
+PROGRAM, RANKS = SUPPORT / "tried_program.py", SUPPORT / "tried_ranks.py"
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +54,7 @@ def test_frozen_objects_make_collections_cheap(tmp_path: Path) -> None:
 
 def test_a_fused_optimizer_of_many_parameters_is_faster(tmp_path: Path) -> None:
     """One that replaces a change of the same kind is the only one to write."""
-    trial = tried(tmp_path, "many", ["fused"])
+    trial = tried(tmp_path, "many", ["fused"], budget_s=120.0)
     assert outcome(trial, "fused").verdict == "faster"
     assert [each.spec for each in trial.kept] == ["fused"]
     assert "fused=True" in trial.kept[0].lines["PyTorch"]
@@ -103,7 +106,7 @@ def test_a_program_that_writes_runs_again_only_with_leave(tmp_path: Path) -> Non
     trial = tried(tmp_path, "writes strict keeps", ["fused", "zero_grad"], may_write_again=refuse)
     assert [Path(each).name for paths in given for each in paths] == ["results.txt"]
     assert [each.spec for each in trial.outcomes] == ["fused"]
-    assert "it writes files" in trial.notes[0]
+    assert "writes files" in trial.notes[0]
 
 
 def test_a_program_without_steps_is_not_judged(tmp_path: Path) -> None:
@@ -129,3 +132,34 @@ def test_turns_that_alter_nothing_leave_all_values_as_they_are(
     assert plain in capfd.readouterr().err
     assert any(answer.of("begin"))
     assert not any(answer.of("end"))
+
+
+@pytest.mark.thorough
+def test_workers_that_load_beside_the_loop_are_found_and_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample takes 10 ms without a core; the losses are the same with workers, bit for bit."""
+    monkeypatch.setattr(process_turns, "TIMED_S", 1.0)
+    monkeypatch.setattr(search, "_SEARCH_S", 1.0)
+    trial = tried(tmp_path, "slow", ["workers"], budget_s=240.0)
+    assert [each.spec.partition("=")[0] for each in trial.kept] == ["workers"]
+    assert {each.workers for each in trial.points} >= {0, 1}
+    assert trial.together is not None
+    assert trial.together.ratio < 0.8
+    assert trial.notes[0].endswith("are the same, bit for bit.")
+
+
+def test_ranks_of_a_job_are_timed_with_a_change_of_their_buckets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take no turns: what could is listed with what needs new processes."""
+    monkeypatch.setenv("PYTHONPATH", "")
+    job = options(tmp_path / "out", sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(RANKS))
+    wanted = Request(base=("bucket_view",), turns=("fused",), processes=("bucket_size",), timed_s=0.1, budget_s=60.0)
+    answer = run_request(wanted, job)
+    assert answer.exit_code == 0
+    assert answer.step_ns is not None
+    (ready,) = answer.of("ready")
+    assert ready["models"] == ["DistributedDataParallel"]
+    assert ready["processes"] == ["bucket_size=50", "bucket_size=100", "fused"]
+    assert [each["spec"] for each in answer.of("made")] == ["bucket_view"]

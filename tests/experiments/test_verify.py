@@ -83,6 +83,13 @@ def test_the_verdict_names_the_first_difference_and_counts_the_others() -> None:
     assert found.verdict == "NEW does other work: in step 0, NEW has 2, BASE 1. 1 more check failed."
 
 
+def test_the_verdict_names_what_is_certain_before_values() -> None:
+    """Other losses follow from other types."""
+    losses = WorkCheck("losses", "1", "2", WorkOutcome.OTHER, "In step 0, NEW has 2, BASE 1.", is_value=True)
+    types = WorkCheck("types of products", "", "", WorkOutcome.OTHER, "NEW multiplies in bfloat16.")
+    assert "other work: NEW multiplies in bfloat16." in verification(WorkOutcome.OTHER, losses, types).verdict
+
+
 def test_the_verdict_on_time_has_the_ratio() -> None:
     found = verification(WorkOutcome.SAME, new=times(8, 8.1, 7.9))
     assert found.verdict.startswith("NEW does the same work as BASE and is faster: its step takes 0.80")

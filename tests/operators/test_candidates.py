@@ -4,6 +4,7 @@ import json
 import lzma
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_operators import ALIGN1, NVJET, Made, findings, section_of, tensor
@@ -137,6 +138,64 @@ def test_a_convolution_that_converts_layouts_may_have_channels_last(tmp_path: Pa
     again = findings(operators, tmp_path / "again", tensor_cores, measured(found, 0.8, 0.8, 0.8))["tensor_cores/layout"]
     assert again.saving is not None
     assert again.saving.point / STEPS / US == pytest.approx(200, abs=20)
+
+
+def hidden(number: int, width: int = 1024) -> dict[str, Any]:
+    """Return a tensor of hidden numbers, or of one number a row."""
+    return tensor(4096, width, storage=number)
+
+
+def norm(first: int) -> list[Made]:
+    """Return a norm by parts, whose memory has numbers from the given one on; a product takes its result."""
+    parts = [
+        Made("pow", [hidden(first), 2], [hidden(first + 1)]),
+        Made("mean", [hidden(first + 1), [-1], True, None], [hidden(first + 2, 1)]),
+        Made("rsqrt", [hidden(first + 2, 1)], [hidden(first + 3, 1)]),
+        Made("mul", [hidden(first), hidden(first + 3, 1)], [hidden(first + 4)]),
+    ]
+    weight = tensor(1024, 1024, storage=9)
+    return [*parts, Made("mm", [hidden(first + 4), weight], [hidden(first + 5)], 100, NVJET, module="out")]
+
+
+def test_a_norm_by_parts_is_compiled(tmp_path: Path) -> None:
+    """Norms of all layers are one alternative, with the kernels of their backward passes."""
+    backward = Made("mul", [hidden(80), hidden(81)], [hidden(82)], of=3)
+    finding = findings([*norm(10), *norm(20), backward], tmp_path)["compute/norm_by_parts"]
+    ((alternative, time),) = alternatives(finding).items()
+    assert time == STEPS * 9 * 100
+    assert [each.name for each in alternative.operators] == ["aten::pow", "aten::mean", "aten::rsqrt", "aten::mul"]
+    assert alternative.outputs == (4,)
+    assert [each.storage for each in alternative.gradients] == [0]
+    (tmp_path / "again").mkdir()
+    results = measured(finding, 0.2, 0.25, 0.3)
+    again = findings([*norm(10), *norm(20), backward], tmp_path / "again", measured=results)["compute/norm_by_parts"]
+    assert again.saving_method == "benchmarked"
+    assert again.saving is not None
+    assert again.saving.point / STEPS / US == pytest.approx(0.75 * 900, rel=0.02)
+
+
+def test_attention_by_parts_is_one_operator(tmp_path: Path) -> None:
+    """A square mask for all samples and heads makes it causal; one for each sample does not."""
+
+    def operators(mask: dict[str, Any]) -> list[Made]:
+        query, key = tensor(32, 512, 64, storage=1), tensor(32, 64, 512, storage=2, columns_first=True)
+        scores = [tensor(4, 8, 512, 512, storage=each) for each in (3, 4, 5, 6)]
+        flat = [tensor(32, 512, 512, storage=each) for each in (3, 6)]
+        return [
+            Made("bmm", [query, key], [flat[0]], 200, NVJET),
+            Made("div", [scores[0], tensor(dtype="float64", storage=7)], [scores[1]], 300),
+            Made("masked_fill", [scores[1], mask, "-inf"], [scores[2]], 300),
+            Made("_softmax", [scores[2], -1, False], [scores[3]], 300, "softmax"),
+            Made("bmm", [flat[1], tensor(32, 512, 64, storage=8)], [tensor(32, 512, 64, storage=9)], 200, NVJET),
+        ]
+
+    for shape, is_causal in (((512, 512), True), ((4, 1, 1, 512), False), ((4, 1, 512, 512), False)):
+        folder = tmp_path / "x".join(map(str, shape))
+        folder.mkdir()
+        mask = tensor(*shape, dtype="bool", storage=10)
+        finding = findings(operators(mask), folder)["compute/attention_by_parts"]
+        ((alternative, time),) = alternatives(finding).items()
+        assert (alternative.kind, alternative.is_causal, time) == ("fused", is_causal, STEPS * 1300)
 
 
 @pytest.mark.parametrize(

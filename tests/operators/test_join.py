@@ -72,6 +72,13 @@ def test_each_step_takes_the_x_ray_step_that_launches_the_same(tmp_path: Path) -
     assert all(each is not None and each.dtypes == "bfloat16" for each in two)
 
 
+def test_an_evaluation_between_steps_takes_the_forward_pass(tmp_path: Path) -> None:
+    """Of each of its batches; a kernel of the evaluation alone is not joined."""
+    evaluation = [*LAUNCHES[:3], ("accuracy", 4, MAIN), *LAUNCHES[:3]]
+    calls = calls_of(program([*[LAUNCHES] * 4, evaluation, *[LAUNCHES] * 2], unmarked={4}), tmp_path)
+    assert names(calls) == [*ALL, *ALL, *ALL[:3], None, *ALL[:3], *ALL, *ALL]
+
+
 def test_an_x_ray_step_that_repeats_another_is_not_used(tmp_path: Path) -> None:
     """Its operators were not kept: PyTorch described none with these numbers."""
     longer = [*LAUNCHES, ("adam", 2, MAIN)]

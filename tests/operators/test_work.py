@@ -94,6 +94,22 @@ def test_the_gradient_of_a_grouped_convolution_needs_as_much_as_its_forward_pass
     """With 4 groups, input and weight each have a gradient that costs the forward pass."""
     found = [each.operations for each in map(products_of, pytorch.grouped_convolution()) if each]
     assert found == [9216, 2 * 9216]
+    assert pytorch.convolution_for_each_group() == sum(found)
+
+
+@pytest.mark.parametrize(("layers", "directions"), [(1, 1), (2, 2)])
+def test_recurrent_networks_of_cudnn_multiply_each_token_by_all_weights(
+    pytorch: ModuleType, layers: int, directions: int
+) -> None:
+    """On the CPU, PyTorch's counter sees the products. The backward pass has two for each."""
+    shapes, expected = pytorch.recurrent(11, 3, 5, 7, layers=layers, directions=directions)
+    weights = tuple(tensor(*shape) for shape in shapes)
+    forward = products_of(RecordedOperator("aten::_cudnn_rnn", inputs=(tensor(11, 3, 5), weights)))
+    passed = (tensor(33, 5), weights, *[None] * 19, (True, False, False, True))
+    backward = products_of(RecordedOperator("aten::_cudnn_rnn_backward", inputs=passed))
+    assert forward is not None
+    assert backward is not None
+    assert (forward.operations, backward.operations) == (expected, 2 * expected)
 
 
 def test_fp8_products_have_their_type() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import hand_made
 import pytest
 from hand_made import MS
+from timeline_fixtures import timeline_report
 
 from nsyswrap.base.interval import Interval, between
 from nsyswrap.base.intervals import Window
@@ -156,6 +157,26 @@ def test_evidence_that_names_a_gap_leads_to_it() -> None:
 def test_a_gap_of_another_gpu_or_rule_is_not_linked(device_id: int, rule: str) -> None:
     line = "33.0 ms at 1.210000 s: thread 7 waits"
     assert card_of(replace(WAIT, device_id=device_id, rule=rule, evidence=(line,))).evidence[0].span is None
+
+
+def test_a_card_has_the_times_of_its_longest_gap_as_the_axis_of_nsight_shows_them() -> None:
+    assert card_of(WAIT).span == (1_210 * MS, 1_243 * MS)
+    page = render("html", replace(FULL, findings=(WAIT,)))
+    assert "the longest is from 1.210000 s to 1.243000 s on the axis." in page
+
+
+def test_a_card_without_gaps_has_the_times_of_the_longest_kernel_that_its_evidence_names() -> None:
+    report = timeline_report()
+    data = report.timeline
+    assert data is not None
+    row = next(each for each in data.rows if each.kind == "stream" and len(each.items.start))
+    name = data.kernels[int(row.items.details["name"][0])].name
+    found = replace(WAIT, rule="compute/kernels", device_id=row.device_id, evidence=(f"9 launches of {name}",))
+    (card,) = report_cards.cards(replace(report, findings=(found,)))
+    assert card.span is not None
+    starts = [one.items.start for one in data.rows if one.kind == "stream" and one.device_id == row.device_id]
+    assert any(card.span.start_ns in start for start in starts)
+    assert report_cards.cards(replace(report, findings=(replace(found, evidence=("none",)),)))[0].span is None
 
 
 def test_long_evidence_is_cut_and_its_whole_is_there() -> None:

@@ -8,7 +8,7 @@ import pytest
 from analysis_fixtures import HasSection
 from made_operators import NVJET, Made, findings, tensor
 
-from nsyswrap.render import page_findings, render
+from nsyswrap.render import render, report_cards
 from nsyswrap.sections import idle
 from nsyswrap.sections.compute import section as compute
 from nsyswrap.sections.places import Place, lines_of
@@ -16,7 +16,7 @@ from nsyswrap.sections.tensor_cores import section as tensor_cores
 
 SINGLE = tensor(1024, 1024, dtype="float32")
 SMALL = tensor(64, 64)
-SHOWN = " % of the time, by the X-ray step"
+SHOWN = " % of the time (X-ray step)"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_line_with_most_time_comes_first(places: dict[Place, int], whole: in
         (("1 ms a step",), None, None),
         (("most samples: train.py:4 in step, 3 of 4",), "train.py:4 in step, 3 of 4", None),
         (("launched at: a.py:1 in module c.d and 1,000 more, 70.0 % of the time",), None, "c.d"),
-        (("idle until launches at: a.py:1 in module c.d, 7.0 % of the time, by the X-ray step",), None, "c.d"),
+        (("idle before launches at: a.py:1 in module c.d, 7.0 % of the time (X-ray step)",), None, "c.d"),
         (("most samples: a.py:4 in f, 3 of 4", "launched at: b.py:1 in module c, 1 % of the time"), None, "c"),
     ],
 )
@@ -101,7 +101,7 @@ def test_each_form_says_the_line(form: str) -> None:
 def test_a_finding_of_the_page_says_it_once() -> None:
     evidence = ("1 ms a step", "launched at: train.py:3, 90.0 % of the time")
     full = hand_made.full_report()
-    (view,) = page_findings.findings(replace(full, findings=(replace(full.findings[0], evidence=evidence),)))
+    (view,) = report_cards.cards(replace(full, findings=(replace(full.findings[0], evidence=evidence),)))
     assert view.place == "Launched at: train.py:3, 90.0 % of the time"
     assert [line.text for line in view.evidence] == ["1 ms a step"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 
 import pytest
-from nsyswrap.render.plan_view import plan
 from real_captures import RealContext, of_captures
 
 import nsyswrap.rules
 import nsyswrap.sections
+from nsyswrap.render.report_cards import cards, line_command
 from nsyswrap.report import report_of
 from nsyswrap.rules import rule_of
 from nsyswrap.rules.program_kind import Framework, ProgramKind, Wording
@@ -88,9 +88,10 @@ def test_no_finding_speaks_of_pytorch_to_other_programs(name: str, real_context:
             assert type(text) is str
             assert not OF_PYTORCH.search(text), finding.rule
             assert not re.search(r"(?:use|[:,] )CUDA graphs", text)
-    shown = plan(report)
-    assert not any(row.action.code for row in shown.rows if row.action)
-    for text in (report.verdict, shown.lines, *shown.notes, *(row.label for row in shown.rows)):
+    shown = cards(report)
+    assert not any(card.code for card in shown)
+    labels = [card.effect.label for card in shown if card.effect]
+    for text in (report.verdict, line_command(report), *report.plan.notes, *labels):
         assert not OF_PYTORCH.search(text)
     for section in report.sections:
         assert not [note for note in section.notes if OF_PYTORCH.search(note)], section.key

@@ -148,7 +148,7 @@ def _operators(window: Window, kernels: tuple[str, ...]) -> Section:
         *(Fact(f"{each}_share", 0.72, "share") for each in ("joined", "exact", "line", "module")),
         Fact("mfu_share", 0.17, "share"),
         Fact("hfu_share", 0.17, "share"),
-        Fact("step_operations", 5e12, "count"),
+        Fact("step_operations", 5e12, "flop"),
     )
     tables = {"peak": peak, "modules": modules, "operators": calls, "kernels": launched}
     return Section(operators.KEY, operators.TITLE, window, facts, tables)

@@ -115,6 +115,18 @@ def hostile_history() -> HistoryPage:
     return history(trend((10.0, 10.5), program), others=(ListedProgram(program, 3, "<i>"),))
 
 
+def verification(name: str = "fast.py", work: WorkOutcome = WorkOutcome.SAME, new_ms: float = 8.0) -> Verification:
+    """Return a result for two programs, with a difference in the losses unless the work is the same."""
+    words = f"In step 3, NEW of {name} has 2.31, BASE 2.29; rounding explains 1.2e-05."
+    checks = (
+        WorkCheck("optimizer steps", "8 optimizer steps", "8 optimizer steps", WorkOutcome.SAME, "Both make 8."),
+        WorkCheck("losses", name, name, work, words, is_value=True),
+    )
+    times = [[ProgramTime(ms * 1e6 * factor, 1e9) for factor in (1, 1.01, 0.99)] for ms in (10.0, new_ms)]
+    timing = decided(times[0], times[1], 0.05, 0.95) if work is WorkOutcome.SAME else None
+    return Verification("train.py", name, work, checks, timing, (f"{name} was timed earlier.",), VerifyOptions())
+
+
 def trial(words: str = "ValueError: no") -> Trial:
     """Return what came of trying some changes; one failed with some words."""
     timed: dict[str, Any] = {"pairs": 9, "before_ns": 20e6}
@@ -134,18 +146,6 @@ def trial(words: str = "ValueError: no") -> Trial:
         ),
         notes=(words,),
     )  # fmt: skip
-
-
-def verification(name: str = "fast.py", work: WorkOutcome = WorkOutcome.SAME, new_ms: float = 8.0) -> Verification:
-    """Return a result for two programs, with a difference in the losses unless the work is the same."""
-    words = f"In step 3, NEW of {name} has 2.31, BASE 2.29; rounding explains 1.2e-05."
-    checks = (
-        WorkCheck("optimizer steps", "8 optimizer steps", "8 optimizer steps", WorkOutcome.SAME, "Both make 8."),
-        WorkCheck("losses", name, name, work, words, is_value=True),
-    )
-    times = [[ProgramTime(ms * 1e6 * factor, 1e9) for factor in (1, 1.01, 0.99)] for ms in (10.0, new_ms)]
-    timing = decided(times[0], times[1], 0.05, 0.95) if work is WorkOutcome.SAME else None
-    return Verification("train.py", name, work, checks, timing, (f"{name} was timed earlier.",), VerifyOptions())
 
 
 MADE: Mapping[tuple[str, str], Callable[[], Any]] = {
@@ -168,13 +168,13 @@ MADE: Mapping[tuple[str, str], Callable[[], Any]] = {
     ("gate", "long"): lambda: regressed(count=200),
     ("gate", "bare"): lambda: judge(timed_runs([1.0, 1.0]), timed_runs([2.0])),
     ("gate", "hostile"): lambda: regressed(HOSTILE),
-    ("try", "full"): trial,
-    ("try", "bare"): lambda: Trial(command=("train.py",), outcomes=()),
-    ("try", "hostile"): lambda: trial(HOSTILE),
     ("verification", "full"): verification,
     ("verification", "other"): lambda: verification(work=WorkOutcome.OTHER),
     ("verification", "bare"): lambda: Verification("a", "b", WorkOutcome.SAME, (), None, (), VerifyOptions()),
     ("verification", "hostile"): lambda: verification(HOSTILE, WorkOutcome.OTHER),
+    ("try", "full"): trial,
+    ("try", "bare"): lambda: Trial(command=("train.py",), outcomes=()),
+    ("try", "hostile"): lambda: trial(HOSTILE),
     ("history", "full"): lambda: history(trend((10.0, 10.5))),
     ("history", "bare"): history,
     ("history", "hostile"): hostile_history,

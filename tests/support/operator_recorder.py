@@ -91,6 +91,29 @@ def grouped_convolution() -> list[RecordedOperator]:
     return list(recorder.calls)
 
 
+def convolution_for_each_group() -> int:
+    """Return the operations, by PyTorch's counter, of that convolution as one for each group."""
+    inputs = torch.rand(2, 8, 6, 6, requires_grad=True)
+    with FlopCounterMode(display=False) as counter:
+        torch.cat([nn.Conv2d(2, 2, 3)(part) for part in inputs.chunk(4, 1)], 1).sum().backward()
+    return int(counter.get_total_flops())
+
+
+def recurrent(*sizes: int, layers: int, directions: int) -> tuple[list[tuple[int, ...]], int]:
+    """Return the shapes of the parameters of an LSTM, and the operations of its forward pass by PyTorch's counter.
+
+    Args:
+        sizes: Length, batch, and sizes of input and state.
+        layers: Number of layers.
+        directions: 1, or 2 for both.
+    """
+    length, batch, size, state = sizes
+    network = nn.LSTM(size, state, layers, bidirectional=directions > 1).double()  # so not one call of oneDNN
+    with FlopCounterMode(display=False) as counter:
+        network(torch.rand(length, batch, size).double())
+    return [tuple(each.shape) for each in network.parameters()], int(counter.get_total_flops())
+
+
 def of_model(model: nn.Module, inputs: torch.Tensor) -> tuple[int, int]:
     """Return the operations of a forward and a backward pass: ours, and those of PyTorch's counter."""
 

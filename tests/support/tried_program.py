@@ -6,11 +6,21 @@ It prints a hash of its losses and parameters, which no turn may change where a 
 import gc
 import hashlib
 import sys
+import time
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+
+class Slow(TensorDataset):  # type: ignore[misc]
+    """Samples that take ten milliseconds each, without a core."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        """Return a sample."""
+        time.sleep(0.01)
+        return super().__getitem__(index)
 
 
 class Strict(torch.optim.AdamW):  # type: ignore[misc]
@@ -29,7 +39,8 @@ def main(steps: int, modes: set[str]) -> None:
     layers = [nn.Linear(4, 4) for _ in range(200 if "many" in modes else 2)]
     model = nn.Sequential(*layers)
     optimizer = (Strict if "strict" in modes else torch.optim.AdamW)(model.parameters(), lr=1e-3)
-    loader = DataLoader(TensorDataset(torch.randn(400, 4), torch.randn(400, 4)), batch_size=4)
+    samples = (Slow if "slow" in modes else TensorDataset)(torch.randn(400, 4), torch.randn(400, 4))
+    loader = DataLoader(samples, batch_size=4)
     kept: list[list[object]] = [[] for _ in range(50_000)] if "garbage" in modes else []
     digest, done = hashlib.sha256(), 0
     while done < steps:

@@ -6,7 +6,7 @@
       each: embedding, gemm, relu on the main thread; backward gemm on autograd's thread; a step of the optimizer
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from export_builder import MAIN, PID, ExportBuilder, thread
@@ -66,13 +66,14 @@ def record() -> dict[str, Any]:
     return {"schema": "nsyswrap.xray/1", "processes": [process]}
 
 
-def program(
+def program(  # noqa: PLR0913 - what differs among tests
     steps: Sequence[Sequence[tuple[str, int, int]]],
     *,
     with_xray: bool = True,
     xray: Sequence[tuple[str, int, int]] = LAUNCHES,
     more: Sequence[Sequence[tuple[str, int, int]]] = (),
     first_number: int = 0,
+    unmarked: Collection[int] = (),
 ) -> ExportBuilder:
     """Return the export of a program.
 
@@ -82,6 +83,7 @@ def program(
         xray: Its launches.
         more: Those of further X-ray steps.
         first_number: What is added to the numbers of operators in these.
+        unmarked: Which of the steps are between steps, as an evaluation is.
     """
     builder = ExportBuilder().gpu(clockRate=1_980_000_000, memoryBandwidth=4_000_000_000_000)
     builder.thread_name(AUTOGRAD, "pt_autograd_0").domain("nsyswrap", 3)
@@ -89,7 +91,8 @@ def program(
     every = [*steps, *observed]
     for number, launches in enumerate(every):
         begin = number * STEP_NS
-        builder.range(f"step {number}", begin, begin + STEP_NS)
+        if number not in unmarked:
+            builder.range(f"step {number}", begin, begin + STEP_NS)
         for at, (name, grid, where) in enumerate(launches):
             call = begin + 100_000 * (at + 1)
             builder.kernel(

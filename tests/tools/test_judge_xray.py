@@ -1,7 +1,12 @@
 """tools/judge_xray.py: the operators of kernels against those of torch.profiler."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import judge_xray
 import pytest
+from xray_program import LAUNCHES, context_of, program
 
 
 def test_the_same_operators_are_all_of_the_time() -> None:
@@ -40,3 +45,29 @@ def test_without_a_kernel_in_common_nothing_is_compared() -> None:
     """Graphs have no kernels that torch.profiler links with operators."""
     found = judge_xray.same_operator([{"name": "gemm", "operator": "aten::mm", "total_ns": 3}], {}, {})
     assert found["same_operator"] is None
+
+
+def test_kernels_have_the_names_that_pytorch_reads(tmp_path: Path) -> None:
+    """The same mangled name reads differently in nsys; a name that is not mangled stays."""
+    path = tmp_path / "capture.sqlite"
+    texts = {1: "void <unnamed>::add<(int)4>(T1)", 2: "_ZN12_GLOBAL__N_13addILi4EEEvi", 3: "gemm"}
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE StringIds (id, value)")
+        database.executemany("INSERT INTO StringIds VALUES (?, ?)", texts.items())
+        database.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (demangledName, mangledName)")
+        database.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?)", [(1, 2), (3, 3), (1, 2)])
+        database.commit()
+    names = judge_xray.names_by_pytorch(path)
+    assert names == {texts[1]: "void (anonymous namespace)::add<4>(int)", "gemm": "gemm"}
+
+
+def test_lines_of_samples_inside_of_launches_are_compared(tmp_path: Path) -> None:
+    """Frames of PyTorch itself, samples outside of launches and backward passes do not count."""
+    builder = program([LAUNCHES] * 5)
+    right = [("forward", "/home/someone/app/model.py", 8), ("<module>", "/home/someone/app/train.py", 30)]
+    wrong = [("forward", "/home/someone/app/model.py", 9), ("<module>", "/home/someone/app/train.py", 30)]
+    for at, stack in ((200_500, right), (1_200_500, wrong), (2_200_900, right), (250_000, wrong), (3_400_500, wrong)):
+        builder.python_sample(at, [("linear", "/usr/lib/python3/site-packages/torch/nn/functional.py", 1), *stack])
+    equal, both, differing = judge_xray.same_lines(context_of(builder, tmp_path / "made.sqlite"))
+    assert (equal, both) == (2, 3)
+    assert differing == {("model.py:9", "model.py:8"): 1}

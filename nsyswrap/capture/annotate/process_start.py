@@ -161,7 +161,7 @@ def _mark_torch(torch: "Any", clock: "Sink | None", monitor: "Monitor | None") -
             watch_optimizers(monitor, marks)
             for name in dict.fromkeys(each.module for each in WATCHED):
                 monitor.after_import(name, lambda module: watch_calls(monitor, marks, module))
-            if STEPS_VARIABLE in os.environ:
+            if STEPS_VARIABLE in os.environ or EXPERIMENTS_VARIABLE in os.environ:
                 _watch_own_ranges(torch, monitor, marks)
     except (LookupError, OSError, AttributeError) as error:
         write_status(version, problem=str(error))

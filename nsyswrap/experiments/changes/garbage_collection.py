@@ -6,20 +6,22 @@ from ..tried.experiment import NOTHING, Experiment, NotApplicableError, Undo
 from ..tried.program import TriedProgram
 
 
-def _values(_program: TriedProgram) -> list[str]:
-    if not gc.isenabled():
-        raise NotApplicableError("the program has turned off automatic collection")
+def _values(program: TriedProgram) -> list[str]:
+    if not gc.isenabled() and not program.collects:
+        raise NotApplicableError("the program collects no garbage in its steps")
     return [""]
 
 
 def _switch(_program: TriedProgram, _value: str) -> Undo:
+    was_on = gc.isenabled()
     gc.collect()
     gc.freeze()
     gc.disable()
 
     def undo() -> None:
         gc.unfreeze()
-        gc.enable()
+        if was_on:
+            gc.enable()
 
     return undo
 
@@ -31,7 +33,7 @@ EXPERIMENTS = (
         name="no garbage collection in steps",
         rules=("idle/garbage_collection",),
         sets="gc.freeze and gc.disable after one gc.collect",
-        undone="gc.unfreeze and gc.enable.",
+        undone="gc.unfreeze, and gc.enable where it was on.",
         alters=NOTHING,
         values=_values,
         switch=_switch,

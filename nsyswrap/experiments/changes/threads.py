@@ -23,7 +23,7 @@ EXPERIMENTS = (
     Experiment(
         key="threads",
         place=30,
-        name="{value} threads an operation",
+        name="set_num_threads({value})",
         rules=("idle/off_cpu", "host/cpu_quota", "idle/cpu"),
         sets="torch.set_num_threads",
         undone="The number before is set again.",

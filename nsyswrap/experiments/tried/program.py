@@ -1,13 +1,49 @@
 """The objects of a program: optimizers, models and loaders, found in its first steps."""
 
 import functools
+import gc
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # So many losses are kept, of the first steps.
 MOST_LOSSES = 64
+
+
+def _wrapped(owner: Any, name: str, note: Callable[..., object]) -> Callable[[], None]:
+    """Call a function with the arguments of each call of another one, before it; return what undoes that."""
+    inner = getattr(owner, name)
+
+    @functools.wraps(inner)
+    def noted(*arguments: Any, **named: Any) -> Any:
+        note(*arguments, **named)
+        return inner(*arguments, **named)
+
+    setattr(owner, name, noted)
+    return lambda: setattr(owner, name, inner)
+
+
+def with_forward(models: Sequence[Any], change: Callable[[Any], Any]) -> Callable[[], None]:
+    """Change what models compute when they are called; return what undoes it.
+
+    Args:
+        models: The modules.
+        change: Returns the new ``forward`` for the present one.
+    """
+    before = [(each, vars(each).get("forward")) for each in models]
+    for each in models:
+        each.forward = change(each.forward)
+
+    def undo() -> None:
+        for each, own in before:
+            if own is None:
+                del each.forward
+            else:
+                each.forward = own
+
+    return undo
 
 
 class TriedProgram:
@@ -25,6 +61,11 @@ class TriedProgram:
         loaders: The loaders that the loop has iterated over.
         losses: Losses of the first steps, as tensors.
         keeps_gradients: Whether a call has set gradients to zero instead of None.
+        calls_attention: Whether a step calls scaled_dot_product_attention.
+        waits_for_copies: Whether a step waits for a copy of a pinned tensor to the GPU.
+        allocates_in_steps: Whether steps allocate memory from the driver.
+        collects: Whether a step collects garbage.
+        loading_ns: Time that the loop has waited for its loaders.
         is_new_epoch: Whether a loader has begun since this was set to False.
         kept: What experiments keep between two turns.
     """
@@ -35,7 +76,11 @@ class TriedProgram:
         self.models: list[Any] = []
         self.loaders: list[Any] = []
         self.losses: list[Any] = []
-        self.keeps_gradients = self.is_new_epoch = False
+        self.keeps_gradients = self.is_new_epoch = self.calls_attention = False
+        self.waits_for_copies = self.allocates_in_steps = self.collects = False
+        self.loading_ns = 0
+        self._inputs: dict[int, Any] = {}
+        self._allocations = 0
         self.kept: dict[Any, Any] = {}
         self._depth = 0
         self._undo: list[Callable[[], object]] = []
@@ -50,6 +95,21 @@ class TriedProgram:
         """Return the number of cores that this process may use."""
         return len(os.sched_getaffinity(0))
 
+    @property
+    def ranks(self) -> int:
+        """Return the number of processes that train together."""
+        distributed = self.torch.distributed
+        return int(distributed.get_world_size()) if distributed.is_available() and distributed.is_initialized() else 1
+
+    def agreed(self, value: float) -> float:
+        """Return the largest value of all ranks; each must call this after the same step."""
+        if self.ranks == 1:
+            return value
+        device = "cuda" if self.torch.distributed.get_backend() == "nccl" else "cpu"
+        shared = self.torch.tensor(value, dtype=self.torch.float64, device=device)
+        self.torch.distributed.all_reduce(shared, op=self.torch.distributed.ReduceOp.MAX)
+        return float(shared)
+
     def modules(self) -> list[Any]:
         """Return all modules of the models."""
         return [each for model in self.models for each in model.modules()]
@@ -62,39 +122,88 @@ class TriedProgram:
             modules.register_module_forward_hook(self._exit, always_call=True),
         )
         self._undo += [each.remove for each in hooks]
-        self._wrap(torch.optim.Optimizer, "zero_grad", self._zeroed)
-        self._wrap(torch.nn.Module, "zero_grad", self._zeroed)
+        gc.callbacks.append(self._collected)
+        self._undo.append(lambda: gc.callbacks.remove(self._collected))
+        self._undo += [
+            _wrapped(torch.optim.Optimizer, "zero_grad", self._zeroed),
+            _wrapped(torch.nn.Module, "zero_grad", self._zeroed),
+            _wrapped(torch.nn.functional, "scaled_dot_product_attention", self._attended),
+            _wrapped(torch.Tensor, "to", self._copied),
+            _wrapped(torch.Tensor, "cuda", self._copied),
+        ]
 
     def watch_for_good(self) -> None:
         """Note optimizers that step, loaders that begin, and the losses of the first steps."""
         sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(self._stepped)
-        self._wrap(self.torch.utils.data.DataLoader, "__iter__", self._began)
-        self._wrap(self.torch.autograd, "backward", self._differentiated)
+        _wrapped(self.torch.utils.data.DataLoader, "__iter__", self._began)
+        _wrapped(self.torch.autograd, "backward", self._differentiated)
+        iterator = self.torch.utils.data.dataloader._BaseDataLoaderIter  # noqa: SLF001
+        load = iterator.__next__
+
+        def timed(batches: Any) -> Any:
+            began = time.perf_counter_ns()
+            try:
+                return load(batches)
+            finally:
+                self.loading_ns += time.perf_counter_ns() - began
+
+        iterator.__next__ = timed
+
+    def note_memory(self) -> None:
+        """Note how often memory was allocated from the driver so far; once more after some steps."""
+        if self.uses_gpu:
+            now = int(self.torch.cuda.memory_stats().get("segment.all.allocated", 0))
+            self.allocates_in_steps = 0 < self._allocations < now
+            self._allocations = now
+
+    def inputs_of(self, model: Any) -> "tuple[Any, ...] | None":
+        """Return inputs of a model; None where their shapes differ, or where it has none by position."""
+        return self._inputs.get(id(model)) or None
+
+    def is_blocking_copy(self, tensor: Any, arguments: Sequence[Any], named: dict[str, Any]) -> bool:
+        """Return whether ``Tensor.to`` or ``Tensor.cuda`` waits for the copy of a pinned tensor to the GPU."""
+        if tensor.device.type != "cpu" or named.get("non_blocking") or any(each is True for each in arguments):
+            return False
+        given = [*arguments, *named.values()]
+        if given and not any(self._is_gpu(each) for each in given):
+            return False
+        return bool(tensor.is_pinned())
+
+    def _is_gpu(self, value: Any) -> bool:
+        if isinstance(value, self.torch.Tensor | self.torch.device):
+            return bool(getattr(value, "type", "") == "cuda" or getattr(value, "is_cuda", False))
+        return type(value) is int or (isinstance(value, str) and value.startswith("cuda"))
 
     def leave(self) -> None:
         """End what ``observe`` began."""
         while self._undo:
             self._undo.pop()()
 
-    def _wrap(self, owner: Any, name: str, note: Callable[..., object]) -> None:
-        """Call a function with the arguments of each call of another one, before it."""
-        inner = getattr(owner, name)
+    def _collected(self, _phase: str, _info: Any) -> None:
+        self.collects = True
 
-        @functools.wraps(inner)
-        def noted(*arguments: Any, **named: Any) -> Any:
-            note(*arguments, **named)
-            return inner(*arguments, **named)
+    def _attended(self, *_arguments: Any, **_named: Any) -> None:
+        self.calls_attention = True
 
-        setattr(owner, name, noted)
-        self._undo.append(lambda: setattr(owner, name, inner))
+    def _copied(self, tensor: Any, *arguments: Any, **named: Any) -> None:
+        if self.uses_gpu and not self.waits_for_copies:
+            self.waits_for_copies = self.is_blocking_copy(tensor, arguments, named)
 
-    def _enter(self, module: Any, _arguments: Any) -> None:
+    def _note_inputs(self, module: Any, inputs: tuple[Any, ...]) -> None:
+        """Keep the inputs of a model, as long as their shapes are the same in all calls."""
+        before = self._inputs.get(id(module), inputs)
+        shapes = [[getattr(each, "shape", None) for each in one] for one in (before, inputs)]
+        self._inputs[id(module)] = inputs if shapes[0] == shapes[1] else ()
+
+    def _enter(self, module: Any, inputs: Any) -> None:
         if (
             not self._depth
             and not any(each is module for each in self.models)
             and any(True for _ in module.parameters())
         ):
             self.models.append(module)
+        if not self._depth:
+            self._note_inputs(module, inputs)
         self._depth += 1
 
     def _exit(self, _module: Any, _arguments: Any, _output: Any) -> None:

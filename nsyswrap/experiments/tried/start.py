@@ -57,11 +57,12 @@ def begin(request_path: str, after_import: Callable[[str, Callable[[Any], object
         _seed(torch, request["seed"])
         program = TriedProgram(torch, with_precision=request["with_precision"])
         program.watch_for_good()
-        for key, value in map(parts_of, request["base"]):
+        for spec in request["base"]:
+            key, value = parts_of(spec)
             change = experiments()[key].prepare
             if change is not None:
                 change(program, value)
-                events.note("made", spec=f"{key}={value}")
+                events.note("made", spec=spec)
         turns.program = program
 
     after_import("torch", prepare)

@@ -10,6 +10,7 @@ The first steps after each switch are left out. A ratio is the time with the cha
 pair; its logarithm has an interval from Student's t over pairs. The steps go on as the program's own: each is run once.
 """
 
+import functools
 import itertools
 import math
 import os
@@ -21,6 +22,7 @@ from typing import Any
 
 from ..changes import experiments
 from .experiment import Experiment, NotApplicableError, Undo, parts_of, spec_of
+from .processes import used_cpu_s, worker_bytes
 from .program import TriedProgram
 
 _STEP = "step"
@@ -32,11 +34,16 @@ SETTLED_FACTOR = 3.0
 MOST_WARM_BLOCKS = 8
 # A change is worth keeping from this share of a step on, as in the plan.
 LEAST_SHARE = 0.01
+# A loop that waits for its loaders for this share of a step may be limited by them. Source: ours.
+LOADER_SHARE = 0.1
 # All changes that were kept, together.
 SET = "all"
+# Between the changes of a pair; so many pairs are tried at most. Source: ours.
+JOINED, MOST_PAIRS = "+", 6
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "no difference", "cannot tell"
 
 Steps = Iterator[None]
+Pair = tuple[tuple[Experiment, str], ...]
 Blocks = Any  # a generator that yields at each step and returns the times of steps
 
 
@@ -86,6 +93,8 @@ class Turns:
         self._began, self._usual_ns, self._block = time.perf_counter(), 0.0, FEWEST_STEPS
         self.program: TriedProgram | None = None
         self._kept: list[_Turn] = []
+        self._same: set[str] = set()
+        self._is_limited_by_loader = False
 
     def described(self, text: str, color: int) -> str:  # noqa: ARG002 - the signature of a sink
         """Return what describes other ranges than steps."""
@@ -124,28 +133,56 @@ class Turns:
         """Run the whole schedule; it goes on by one step at each ``next``."""
         program = self._program
         program.observe()
-        for _ in range(WARM_UP_STEPS):
+        for number in range(WARM_UP_STEPS):
+            if number == WARM_UP_STEPS // 2:
+                program.note_memory()
             yield
+        program.note_memory()
         program.leave()
         self._clock = TurnClock(program.torch, is_of_gpu=program.uses_gpu)
         for spec in self._request["base"]:
             yield from self._make(spec)
-        self._usual_ns = statistics.median((yield from self._measured(FEWEST_STEPS, 0)))
-        self._note("ready", step_ns=self._usual_ns, models=[type(each).__name__ for each in program.models])
-        if self._request["steps"]:
-            lengths = yield from self._measured(self._request["steps"], self._settling)
-            self._note("timed", step_ns=lengths, losses=[float(each) for each in program.losses])
+        yield from self._get_ready()
+        if self._request["timed_s"]:
+            yield from self._time_alone()
+        if self._request["is_for_loader"] and self._is_limited_by_loader:
+            return
+        yield from self.try_all(self._clock, self._usual_ns)
+
+    def try_all(self, clock: TurnClock, usual_ns: float) -> Steps:
+        """Try each change, then pairs of those that bring nothing alone, then all that were kept.
+
+        Args:
+            clock: Takes the time of steps.
+            usual_ns: The usual length of a step.
+        """
+        self._clock, self._usual_ns = clock, usual_ns
         candidates = self._candidates()
         self._note("candidates", specs=[spec_of(each.key, value) for each, value in candidates])
         for place, (experiment, value) in enumerate(candidates):
-            # The last part of the time is for all changes together.
+            # The last part of the time is for pairs, and for all changes together.
             yield from self._try(experiment, value, self._left_s / (len(candidates) - place + 1))
+        for pair in self._hidden_pairs(candidates):
+            text = JOINED.join(spec_of(each.key, value) for each, value in pair)
+            yield from self._try(_combined(text, functools.partial(self._set_both, pair)), "", self._left_s / 2)
         if len(self._kept) > 1:
-            together = Experiment(
-                key=SET, place=0, name="all of them", rules=(), sets="", undone="", alters="",
-                values=lambda _program: (), switch=self._set_all,
-            )  # fmt: skip
-            yield from self._try(together, "", self._left_s)
+            yield from self._try(_combined(SET, self._set_all), "", self._left_s)
+
+    def _hidden_pairs(self, candidates: list[tuple[Experiment, str]]) -> Iterator[Pair]:
+        """Yield pairs of changes that bring nothing alone, as long as there is time.
+
+        A CPU and a GPU that take equally long hide each other: only both changes together save time.
+        """
+        rest = [each for each in candidates if spec_of(each[0].key, each[1]) in self._same]
+        pairs = [pair for pair in itertools.combinations(rest, 2) if pair[0][0].key != pair[1][0].key]
+        for pair in pairs[:MOST_PAIRS]:
+            known = {part for each in self._kept for part in each.spec.split(JOINED)}
+            if self._left_s > 0 and not known & {spec_of(each.key, value) for each, value in pair}:
+                yield pair
+
+    def _set_both(self, pair: Pair, program: TriedProgram, _value: str) -> Undo:
+        undo = [experiment.switch(program, value) for experiment, value in pair if experiment.switch is not None]
+        return lambda: [each() for each in reversed(undo)]
 
     def _set_all(self, _program: TriedProgram, _value: str) -> Undo:
         """Make all changes that were kept, in their order."""
@@ -153,6 +190,37 @@ class Turns:
         for each in kept:
             each.set_to(is_on=True)
         return lambda: [each.set_to(is_on=False) for each in reversed(kept)]
+
+    def _get_ready(self) -> Steps:
+        """Find the usual length of a step, and the share of it that the loop waits for its loaders."""
+        program = self._program
+        for _ in range(self._settling):
+            yield
+        loading, began = program.loading_ns, time.perf_counter_ns()
+        lengths = yield from self._measured(FEWEST_STEPS, 0)
+        # All ranks go on in the same way, or they would wait for one another.
+        share = program.agreed((program.loading_ns - loading) / (time.perf_counter_ns() - began))
+        self._usual_ns = program.agreed(statistics.median(lengths))
+        self._is_limited_by_loader = share >= LOADER_SHARE
+        # Ranks judge by their own times, so they would switch at different steps: each change gets a process.
+        wanted = [*self._request["processes"], *(self._request["turns"] if program.ranks > 1 else ())]
+        others = [spec_of(each.key, value) for each, value in self._applicable(wanted)]
+        workers = max((each.num_workers for each in program.loaders), default=0)
+        names = [type(each).__name__ for each in program.models]
+        self._note(
+            "ready", step_ns=self._usual_ns, models=names, loader_share=share, is_limited=share >= LOADER_SHARE,
+            workers=workers, cores=program.cores, processes=others,
+        )  # fmt: skip
+
+    def _time_alone(self) -> Steps:
+        """Note the times of steps without turns, and what the processes of the program use meanwhile."""
+        count = math.ceil(1e9 * self._request["timed_s"] / self._usual_ns)
+        before = used_cpu_s()
+        steps = min(max(count, 2 * FEWEST_STEPS), 10 * MOST_STEPS)
+        lengths = yield from self._measured(steps, 0, with_epochs=True)
+        cores = (used_cpu_s() - before) / (sum(lengths) / 1e9)
+        losses = [float(each) for each in self._program.losses]
+        self._note("timed", step_ns=lengths, losses=losses, cores=cores, worker_bytes=worker_bytes())
 
     @property
     def _program(self) -> TriedProgram:
@@ -183,9 +251,14 @@ class Turns:
                 yield
 
     def _candidates(self) -> list[tuple[Experiment, str]]:
-        """Return what to try in turns, in the order of the request; note why the others do not apply."""
+        """Return what to try in turns, in the order of the request."""
+        found = self._applicable(self._request["turns"]) if self._program.ranks == 1 else []
+        return [each for each in found if spec_of(each[0].key, each[1]) not in self._request["without"]]
+
+    def _applicable(self, texts: list[str]) -> list[tuple[Experiment, str]]:
+        """Return the experiments that apply to the program, with their values; note why the others do not."""
         found, known = [], experiments()
-        for wanted in self._request["turns"]:
+        for wanted in texts:
             key, only = parts_of(wanted)
             try:
                 values = known[key].values(self._program)
@@ -193,13 +266,13 @@ class Turns:
                 self._note("result", spec=wanted, verdict="does not apply", words=str(error))
                 continue
             found += [(known[key], value) for value in values if not only or value == only]
-        return [each for each in found if spec_of(each[0].key, each[1]) not in self._request["without"]]
+        return found
 
-    def _measured(self, count: int, settling: int) -> Blocks:
+    def _measured(self, count: int, settling: int, *, with_epochs: bool = False) -> Blocks:
         """Return the times of so many steps, in ns, after some that are left out; yield at each step.
 
         Steps in which a loader begins are left out, as far as there are others: they hold evaluations and the ends of
-        epochs.
+        epochs. They count where the loader itself is changed.
         """
         for _ in range(settling):
             yield
@@ -208,7 +281,7 @@ class Turns:
         while sum(kept) < count and len(kept) < 2 * count:
             yield
             moments.append(self._clock.now())
-            kept.append(not program.is_new_epoch)
+            kept.append(with_epochs or not program.is_new_epoch)
             program.is_new_epoch = False
         lengths = self._clock.between(moments)
         return list(itertools.compress(lengths, kept)) or lengths
@@ -244,6 +317,8 @@ class Turns:
         is_kept = verdict is FASTER and mean <= math.log1p(-LEAST_SHARE)
         turns.set_to(is_on=is_kept)
         self._kept += [turns] if is_kept else []
+        if verdict is SAME:
+            self._same.add(spec)
         before, after = (statistics.fmean(each) for each in zip(*pairs, strict=True))
         self._usual_ns = after if is_kept else before
         extra = sum(warm) - len(warm) * after
@@ -283,6 +358,7 @@ class _Turn:
     def __init__(self, turns: Turns, experiment: Experiment, value: str, undo: Undo) -> None:
         self._turns, self._experiment, self._value = turns, experiment, value
         self._undo: Undo | None = undo
+        self.spec = spec_of(experiment.key, value)
 
     def set_to(self, *, is_on: bool) -> bool:
         """Make or undo the change; return whether that was necessary."""
@@ -294,6 +370,13 @@ class _Turn:
         else:
             self._undo = self._turns._switched(self._experiment, self._value)  # noqa: SLF001
         return True
+
+
+def _combined(key: str, switch: Callable[[TriedProgram, str], Undo]) -> Experiment:
+    """Return an experiment that makes several changes at once."""
+    return Experiment(
+        key=key, place=0, name=key, rules=(), sets="", undone="", alters="", values=lambda _program: (), switch=switch
+    )
 
 
 def interval(logs: list[float], limit: float) -> tuple[float, float]:
@@ -308,12 +391,22 @@ def interval(logs: list[float], limit: float) -> tuple[float, float]:
 
 
 def judged(logs: list[float], limit: float) -> str:
+    """Judge a change by the logarithms of its ratios; see ``verdict_of``."""
+    return verdict_of(*interval(logs, limit))
+
+
+def verdict_of(mean: float, reach: float) -> str:
     """Return whether a change is faster, slower, or makes no difference of 1 %; else "cannot tell".
 
     A change counts as faster or slower where its interval lies on one side, and is narrow enough to compare changes:
     half of it is at most half of the change.
+
+    Args:
+        mean: Logarithm of the ratio of step times.
+        reach: Half of its interval.
     """
-    mean, reach = interval(logs, limit)
+    if abs(mean) + reach < LEAST_SHARE:
+        return SAME
     if reach <= abs(mean) / 2:
         return FASTER if mean < 0 else SLOWER
-    return SAME if max(abs(mean - reach), abs(mean + reach)) < LEAST_SHARE else CANNOT_TELL
+    return CANNOT_TELL

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, total
+from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, subtract, total
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
@@ -37,6 +38,8 @@ LIBRARY, WAIT = "cudnn", "ynchronize"
 # Waits in a row, each after launches of cuDNN alone: a program that times a single layer has fewer kernels, and a wait
 # after each step has other kernels before it. Ours: three algorithms, each run twice.
 LEAST_WAITS, LEAST_KERNELS = 6, 3
+# The launches of the first run, before the first wait: with conversions of the layout. Ours.
+MOST_BEFORE = 4
 
 
 class Tuning(NamedTuple):
@@ -88,21 +91,42 @@ def find_tuning(context: TraceContext, rows: Indices) -> Tuning:
     rows = rows[context.operations.call[rows] >= 0]
     call, code = context.operations.call[rows], names.code[rows]
     own = np.append([each.library == LIBRARY for each in names.kinds], False)[code]
-    start, thread = array(calls, "start"), coded(calls, "thread")
+    start, ends, thread = array(calls, "start"), array(calls, "end"), coded(calls, "thread")
     named = coded(calls, "name_id")
     waits = np.flatnonzero(named.among(np.array([WAIT in context.trace.text(int(each)) for each in named.ids], bool)))
+    launching = np.union1d(context.operations.call[context.operations.call >= 0], waits)
     chosen: list[Indices] = []
     spans: dict[int, Spans] = {}
     for each in np.unique(thread[call[own]]).tolist():
         mine, its = np.flatnonzero(thread.equal(each, call)), waits[thread.equal(each, waits)]
         mine = mine[np.argsort(start[call[mine]], kind="stable")]
-        parts = list(_runs(np.searchsorted(start[its], start[call[mine]]), own[mine], code[mine], len(its)))
+        launched = start[call[mine]]
+        parts = list(_runs(np.searchsorted(start[its], launched), own[mine], code[mine], len(its)))
         if parts:
-            ends = [its[last] for _, last in parts]
             chosen += [rows[mine[launches]] for launches, _ in parts]
-            begins = [start[call[mine[launches[0]]]] for launches, _ in parts]
-            spans[each] = merge(begins, array(calls, "end")[ends])
+            # Before that the host builds the algorithms, since the last launch or wait of its process.
+            its_process = tables.process_of(thread.ids) == tables.process_of(np.array([each]))[0]
+            stops = launching[thread.among(its_process, launching)]
+            begins = [ends[_last_before(stops, waits, int(call[mine[launches[0]]]))] for launches, _ in parts]
+            phases = context.phases.own(each)
+            loads = phases.code == context.phases.code(DATA)
+            data = Spans(phases.spans.start[loads], phases.spans.end[loads])
+            spans[each] = subtract(merge(begins, ends[[its[last] for _, last in parts]]), data)
     return Tuning(np.concatenate(chosen) if chosen else np.empty(0, np.intp), spans, len(chosen))
+
+
+def _last_before(stops: Indices, waits: Indices, first: int) -> int:
+    """Return the last launch or wait before the first launch of an algorithm; the library waits right before it.
+
+    Args:
+        stops: The calls of a process that launch something or wait.
+        waits: Those that wait.
+        first: The first launch of an algorithm.
+    """
+    before = stops[: np.searchsorted(stops, first)]
+    if len(before) > 1 and before[-1] in waits:
+        before = before[:-1]
+    return int(before[-1]) if len(before) else first
 
 
 def _runs(segment: Indices, own: Flags, code: Indices, waits: int) -> Iterator[tuple[Indices, int]]:
@@ -120,6 +144,10 @@ def _runs(segment: Indices, own: Flags, code: Indices, waits: int) -> Iterator[t
     bounds = np.flatnonzero(np.diff(np.concatenate([[False], timed, [False]]).astype(np.int8)))
     for first, last in zip(bounds[::2].tolist(), bounds[1::2].tolist(), strict=True):
         launches = np.flatnonzero((segment >= found[first]) & (segment <= found[last - 1]))
+        # The first run follows other work without a wait.
+        others_before = np.flatnonzero(~own[: launches[0]])
+        since = int(others_before[-1]) + 1 if len(others_before) else 0
+        launches = np.arange(max(since, int(launches[0]) - MOST_BEFORE), launches[-1] + 1)
         if last - first >= LEAST_WAITS and len(np.unique(code[launches])) >= LEAST_KERNELS:
             yield launches, int(found[last - 1])
 

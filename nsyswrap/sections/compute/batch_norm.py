@@ -19,6 +19,7 @@ import numpy.typing as npt
 from nsyswrap.base.intervals import Window
 from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.model import Finding
+from nsyswrap.operators.candidates import channels_last, with_alternatives
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, costliest
@@ -58,7 +59,8 @@ def on_whole_gpu(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
         "those kernels take as long for each pass over the tensor as the kernel that applies the norm, and cuDNN's the "
         "time that a full GPU would"
     )
-    return faster(kernels.rows[mine], share[kernels.code[mine]], assumed)
+    what = faster(kernels.rows[mine], share[kernels.code[mine]], assumed)
+    return with_alternatives(simulation, what, kernels.rows, kernels.inside, own[kernels.code], channels_last)
 
 
 def needed_shares(kernels: GroupedKernels) -> npt.NDArray[np.float64]:

@@ -7,12 +7,10 @@ import numpy as np
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding
-from nsyswrap.operators.candidates import channels_last, single_candidates
+from nsyswrap.operators.candidates import channels_last, with_alternatives
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, costliest
-from nsyswrap.sections.compute.operator_kernels import find_operators
-from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -75,8 +73,4 @@ def at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
     assumed = "those kernels take the time that their tensors need at the memory's peak rate"
     is_full = np.array([each.kind.precision == FULL for each in kernels.groups], np.bool_)
     what = faster(kernels.rows[mine], factor[mine], assumed, or_nothing=bool((own & is_full).any()))
-    joined = find_operators(simulation.context, kernels) if simulation.context.xray is not None else None
-    if joined is None:
-        return what
-    found = single_candidates(simulation.context, joined, own[kernels.code], channels_last)
-    return with_measured(simulation, what, found)
+    return with_alternatives(simulation, what, kernels.rows, kernels.inside, own[kernels.code], channels_last)

@@ -11,7 +11,7 @@ the mean was of; a softmax or exponentials of scores with a logarithm or a choic
 products and sums of one size. The backward pass of a part has its module and its line.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -20,9 +20,11 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
+from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
+from nsyswrap.operators.candidates import sequence_candidates
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import BACKWARD, OperatorCall
 from nsyswrap.operators.work import plain
@@ -42,7 +44,10 @@ from nsyswrap.sections.compute.operator_kernels import (
     named,
     outputs,
 )
+from nsyswrap.sections.compute.passed_tensors import used_later
 from nsyswrap.sections.places import lines_of
+from nsyswrap.what_if.measured_change import with_measured
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 ROOTS, MEANS = frozenset({"rsqrt", "sqrt"}), frozenset({"mean", "var", "sum", "std", "var_mean", "std_mean"})
@@ -105,7 +110,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             headline=rule.headline,
             words={"place": named(places)},
             lost_ns=int(joined.own_ns[chosen].sum()),
-            change=partial(fewer, joined, own, kinds, ASSUMED),
+            change=partial(_at_once, joined, own, kinds, [each for each in found if each.rule is rule]),
             advice=rule.advice,
             evidence=lines_of(places, int(joined.own_ns[chosen].sum())),
             simulation=simulation,
@@ -114,6 +119,20 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             is_usual=True,
         )
     return tuple(findings)
+
+
+def _at_once(
+    joined: JoinedKernels, group: Groups, remain: Mapping[int, float], functions: Sequence[Function], run: Simulation
+) -> WhatIf:
+    """Return the change "one operator for each function"; what is measured is the function as a compiler fuses it."""
+    calls, sequences = joined.calls, []
+    for each in functions:
+        parts = [calls[at] for at in each.parts]
+        operators = {id(call.forward): call.forward for call in parts if call.forward is not None}
+        later = [call for call in calls[each.parts[-1] + 1 :] if call.role != BACKWARD]
+        sequences.append(([*operators.values()], used_later(parts, later), None))
+    found = sequence_candidates(run.context, joined, sequences, partial(Alternative, "compiled"))
+    return with_measured(run, fewer(joined, group, remain, ASSUMED, run), found)
 
 
 def parts_of_functions(joined: JoinedKernels) -> Flags:

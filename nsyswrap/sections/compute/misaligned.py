@@ -172,7 +172,7 @@ def aligned(
     return with_measured(simulation, what, single_candidates(simulation.context, joined, slow, _padded))
 
 
-def _padded(operator: RecordedOperator, _calls: object) -> Alternative | None:
+def _padded(operator: RecordedOperator) -> Alternative | None:
     """Return a product with padded sizes; None for other operators."""
     if plain(operator.name) not in PRODUCTS:
         return None

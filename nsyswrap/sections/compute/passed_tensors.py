@@ -97,10 +97,10 @@ def chains_of(
             operators = {id(each.forward): each.forward for _, each in chain if each.forward is not None}
             if len(operators) > 1 and any(at in passes for at, _ in chain):
                 later = [each for _, each in order[after:] if not each.role]
-                yield [*operators.values()], _used_later([each for _, each in chain], later)
+                yield [*operators.values()], used_later([each for _, each in chain], later)
 
 
-def _used_later(chain: Sequence[OperatorCall], later: Sequence[OperatorCall]) -> list[int | None]:
+def used_later(chain: Sequence[OperatorCall], later: Sequence[OperatorCall]) -> list[int | None]:
     """Return the memory that a chain writes and later operators read, before it is written again."""
     made = {tensor.storage for call in chain for tensor in written(call)}
     found = set[int | None]()

@@ -12,15 +12,17 @@ it. Weights that autocast casts count as the weights themselves.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
+from nsyswrap.base.intervals import Indices, Spans, Window, containing, merge
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
@@ -42,6 +44,9 @@ from nsyswrap.sections.compute.operator_kernels import (
 )
 from nsyswrap.sections.compute.passed_tensors import written
 from nsyswrap.sections.places import lines_of
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 # Fewer calls of one kind are usual: twin networks, an image at two sizes, a step with a few micro-batches. Ours.
@@ -98,15 +103,12 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     mine = joined.exact & (np.append(group, -1)[joined.call] >= 0)
     places = costliest_places(joined, mine)
     count = units.count(repeated.times)
-    assumed = (
-        f"calls of one kind are one, which reaches {units.share(USUAL_SHARE)} of a peak and is no shorter than one"
-    )
     return find_if_costly(
         rule=compute.SMALL_BATCHES.key,
         headline=compute.SMALL_BATCHES.headline,
         words={"place": named(places), "count": count},
         lost_ns=int(joined.own_ns[mine].sum()),
-        change=partial(fewer, joined, group, remain, assumed),
+        change=partial(_at_once, joined, group, remain, repeated.times),
         advice=compute.SMALL_BATCHES.advice.format(count=count),
         evidence=lines_of(places, int(joined.own_ns[mine].sum())),
         simulation=simulation,
@@ -131,26 +133,32 @@ def find_repeated(calls: Sequence[OperatorCall]) -> Repeated | None:
         return None
     count = Counter(map(len, products.values())).most_common(1)[0][0]
     chosen = {key: its for key, its in products.items() if len(its) == count}
-    modules = {kind.module for kind, _ in chosen}
+    outer = _around([kind.module for kind, _ in chosen])
     shapes = {_sorted(kept[its[0]][weight]) for (_, weight), its in chosen.items()}
     of_kind: dict[CallKind, list[int]] = {}
     sums = []
     for at, call in enumerate(calls):
         if call.role == BACKWARD and plain(call.name) in SUMS and any(_sorted(each) in shapes for each in inputs(call)):
             sums.append(at)
-        elif call.role != RECOMPUTED and _is_inside(call.module, modules):
+        elif call.role != RECOMPUTED:
             of_kind.setdefault(CallKind.of(call), []).append(at)
     kinds = [
         its[turn :: len(its) // count]
         for kind, its in of_kind.items()
-        if len(its) % count == 0 and kind not in chained
+        if len(its) % count == 0 and kind not in chained and (len(its) == count or _is_inside(kind.module, outer))
         for turn in range(len(its) // count)
     ]
     return Repeated(count, kinds, sums, kept)
 
 
-def _is_inside(module: str, modules: set[str]) -> bool:
-    return module in modules or any(module.startswith(f"{each}.") for each in modules if each)
+def _around(modules: Sequence[str]) -> str:
+    """Return the module that all of some modules are inside of; empty for the model itself."""
+    paths = [each.split(".") for each in modules]
+    return ".".join(each[0] for each in takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False)))
+
+
+def _is_inside(module: str, outer: str) -> bool:
+    return bool(module) and (module == outer or module.startswith(f"{outer}.") or not outer)
 
 
 def _sorted(tensor: Tensor) -> tuple[int, ...]:
@@ -224,6 +232,26 @@ def _remain(
         needed = max(computed[calls].sum(), bytes_left / memory if memory else mine) / USUAL_SHARE
         yield number, float(min(max(needed, own[calls].max()) / mine, 1.0)) if mine else 1.0
     yield len(repeated.kinds), 0.0
+
+
+def _at_once(
+    joined: JoinedKernels, group: Indices, remain: Mapping[int, float], times: int, simulation: Simulation
+) -> WhatIf:
+    """Return the change "all calls at once": from their first launch in a step to the last one the host works once."""
+    assumed = (
+        f"calls of one kind are one, which reaches {units.share(USUAL_SHARE)} of a peak and is no shorter than one"
+    )
+    what = fewer(joined, np.asarray(group, np.intp), remain, assumed, simulation)
+    context, calls = simulation.context, simulation.context.trace[tables.CALLS]
+    call = context.operations.call[what.change.operations]
+    start, end, thread = array(calls, "start")[call], array(calls, "end")[call], coded(calls, "thread")[call]
+    steps = context.steps.frame
+    step = containing(Spans(array(steps, "start"), array(steps, "end")), start)
+    spans = {}
+    for each in np.unique(thread).tolist():
+        mine = [np.flatnonzero((thread == each) & (step == number)) for number in np.unique(step[thread == each])]
+        spans[each] = merge([start[its].min() for its in mine], [end[its].max() for its in mine])
+    return replace(what, change=replace(what.change, host=spans, host_factor=1 / times))
 
 
 def _shared_bytes(calls: Sequence[OperatorCall], kept: Sequence[dict[int, Tensor]]) -> int | None:

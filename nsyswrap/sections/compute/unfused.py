@@ -155,7 +155,7 @@ def _candidates(
     """Return each kind of chain of the forward pass as one that is compiled, which can be measured."""
     can = _fusable(context, kernels, joined) & joined.exact
     found = ((operators, used, None) for operators, used in chains_of(context, joined, can, chains.linked))
-    return sequence_candidates(context, joined, found, lambda operators: Alternative("compiled", operators))
+    return sequence_candidates(context, joined, found, partial(Alternative, "compiled"))
 
 
 def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:

@@ -14,13 +14,11 @@ from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Capability, Clas
 from nsyswrap.hardware.peak_rates import speed_up
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
-from nsyswrap.operators.candidates import in_tf32, single_candidates
-from nsyswrap.operators.join import join_kernels
+from nsyswrap.operators.candidates import in_tf32, with_alternatives
 from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.work_names import TENSOR_USES
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import Saving, WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -207,12 +205,8 @@ def on_tensor_cores(kernels: ClassifiedKernels, rows: Indices, simulation: Simul
         1 / most[improvable],
         "those kernels are faster by the ratio of the GPU's peak rates",
     )
-    context = simulation.context
-    if context.xray is None:
-        return what
     full = np.array([found.precision == "fp32" for found, _ in kinds], bool)[kernels.code]
-    joined = join_kernels(context, rows, kernels.duration)
-    return with_measured(simulation, what, single_candidates(context, joined, improvable & full & ~half, in_tf32))
+    return with_alternatives(simulation, what, rows, kernels.duration, improvable & full & ~half, in_tf32)
 
 
 def _most_faster(found: Classification, capability: Capability | None, target: str) -> float:

@@ -8,14 +8,12 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.model import Finding
-from nsyswrap.operators.candidates import channels_last, single_candidates
-from nsyswrap.operators.join import join_kernels
+from nsyswrap.operators.candidates import channels_last, with_alternatives
 from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
-from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -60,10 +58,7 @@ def find_findings(
     change = faster(rows[mine], 0.0, "those kernels are left out", or_nothing=converts_back)
 
     def what(run: Simulation) -> WhatIf:
-        if run.context.xray is None:
-            return change
-        joined = join_kernels(run.context, rows, kernels.duration)
-        return with_measured(run, change, single_candidates(run.context, joined, converts[kernels.code], channels_last))
+        return with_alternatives(run, change, rows, kernels.duration, converts[kernels.code], channels_last)
 
     return (
         make_finding(

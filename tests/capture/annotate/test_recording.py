@@ -281,21 +281,23 @@ def test_a_forked_process_leaves_the_x_ray_step_to_its_parent(tmp_path: Path) ->
     assert not (tmp_path / f"{ENDED}.1").exists()
 
 
-def test_the_processes_of_a_node_take_the_x_ray_step_of_the_same_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_processes_of_a_node_take_the_x_ray_steps_of_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     """One says the number a step ahead, and records on until the others, which are a step behind, have ended theirs."""
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     monkeypatch.setattr("nsyswrap.capture.annotate.recording.SPREAD_S", 0.0)
-    first, second = observed(tmp_path, "10:15"), observed(tmp_path, "10:15")
+    first, second = (observed(tmp_path, "10:15", more=more) for _ in range(2))
     first.take(10)
     second.take(10)
-    for _ in range(8):
+    for _ in range(8 + more):
         first.take(1)
-        assert "-record" not in first.recorder.lines or "xray ends" in second.recorder.lines
+        assert "-record" not in first.recorder.lines or second.recorder.lines.count("xray ends") == 1 + more
         second.take(1)
+    expected = ["xray 15", "xray ends", "xray 16", "xray ends"][: 2 + 2 * more]
     for program in (first, second):
-        assert [each for each in program.recorder.lines if "xray" in each] == ["xray 15", "xray ends"]
+        assert [each for each in program.recorder.lines if "xray" in each] == expected
     assert first.recorder.lines[-2:] == ["xray ends", "-record"]
     assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 10, "last": 14}
 

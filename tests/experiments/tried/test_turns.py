@@ -25,6 +25,8 @@ def logs(mean: float, deviation: float) -> list[float]:
         (0.0, 0.0099, "no difference"),
         (0.0, 0.0101, "cannot tell"),
         (-0.004, 0.004, "no difference"),
+        (0.006, 0.003, "no difference"),
+        (0.008, 0.003, "slower"),
     ],
 )
 def test_a_change_is_judged_by_its_interval(mean: float, deviation: float, verdict: str) -> None:

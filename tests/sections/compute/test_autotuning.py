@@ -10,23 +10,29 @@ from nsyswrap.sections.compute import section
 
 RULE = "compute/autotuning"
 US = 1000
-STEP_US, STEPS = 4000, 6
+STEPS = 6
 KERNEL_US = 100
 FORWARD = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize{}x64x64_kernel__5x_cudnn"
 LOOP = "void at::native::vectorized_elementwise_kernel<8, at::native::AddFunctor>(int)"
 
 
-def finding(tiles: tuple[int, ...], times: int, other: str = "") -> Finding | None:
+def finding(tiles: tuple[int, ...], times: int, other: str = "", built_us: int = 0) -> Finding | None:
     """Return the finding on steps that run each algorithm some times, waiting after each, and then work.
 
     Args:
         tiles: The algorithms.
         times: How often each of them runs.
         other: A kernel that runs after each of them; none without it.
+        built_us: How long the host builds algorithms before that.
     """
-    built = ExportBuilder().gpu()
+    built, at = ExportBuilder().gpu(), 0
     for number in range(STEPS):
-        begin = at = number * STEP_US * US
+        begin = at
+        if built_us:
+            built.call("cuLibraryLoadData", at, at + built_us * US)
+            at += built_us * US
+        built.call("cudaDeviceSynchronize", at, at + US)
+        at += 2 * US
         for name in [FORWARD.format(each) for each in tiles for _ in range(times)]:
             for each in filter(None, (name, other)):
                 built.kernel(
@@ -39,20 +45,28 @@ def finding(tiles: tuple[int, ...], times: int, other: str = "") -> Finding | No
             built.kernel(at + 5 * US, at + (5 + KERNEL_US) * US, LOOP, launched=(at, at + US), gridX=1000, blockX=128)
             at += (5 + KERNEL_US) * US
         built.call("cudaDeviceSynchronize", at - 10 * US, at + US)
-        built.range(f"step {number}", begin, begin + STEP_US * US)
+        at += 2 * US
+        built.range(f"step {number}", begin, at)
     context = find_context(trace_of(built))
-    found = run_section(section, context, window(0, STEPS * STEP_US * US)).findings
+    found = run_section(section, context, window(0, at)).findings
     return next((each for each in found if each.rule == RULE), None)
 
 
 def test_algorithms_that_are_timed_are_named() -> None:
-    """Eight runs of a step take 107 us each."""
+    """Eight runs of a step take 107 us each, and the wait before them 2 us."""
     found = finding((64, 128, 256, 192), 2)
     assert found is not None
-    assert found.lost_ns == pytest.approx(STEPS * 8 * 107 * US, rel=0.02)
+    assert found.lost_ns == pytest.approx(STEPS * (8 * 107 + 2) * US, rel=0.02)
     assert found.saving is not None
     assert found.saving.point == pytest.approx(found.lost_ns, rel=0.1)
     assert "6 times" in found.evidence[0]
+
+
+def test_what_builds_the_algorithms_belongs_to_it() -> None:
+    found, built = finding((64, 128, 256, 192), 2), finding((64, 128, 256, 192), 2, built_us=500)
+    assert found is not None
+    assert built is not None
+    assert built.lost_ns - found.lost_ns == pytest.approx((STEPS - 1) * 500 * US, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""The experiments of DistributedDataParallel: how it gathers gradients into buckets."""
+
+import functools
+from typing import Any
+
+from ..tried.experiment import NOTHING, ROUNDING, Experiment, NotApplicableError
+from ..tried.program import TriedProgram
+
+_RULES = ("communication/exposed",)
+
+
+def _check(program: TriedProgram) -> None:
+    parallel = program.torch.nn.parallel.DistributedDataParallel
+    if not any(isinstance(each, parallel) for each in program.models):
+        raise NotApplicableError("the models are not wrapped in DistributedDataParallel")
+
+
+def _sizes(program: TriedProgram) -> list[str]:
+    _check(program)
+    return ["50", "100"]
+
+
+def _switch_values(program: TriedProgram) -> list[str]:
+    _check(program)
+    return [""]
+
+
+def _with_argument(program: TriedProgram, **changed: Any) -> None:
+    parallel = program.torch.nn.parallel.DistributedDataParallel
+    inner = parallel.__init__
+
+    @functools.wraps(inner)
+    def made(self: Any, module: Any, *arguments: Any, **named: Any) -> None:
+        inner(self, module, *arguments, **{**named, **changed})
+
+    parallel.__init__ = made
+
+
+def _experiment(key: str, place: int, name: str, argument: str, *, alters: str) -> Experiment:
+    is_size = argument == "bucket_cap_mb"
+    value = "{value}" if is_size else "True"
+    return Experiment(
+        key=key,
+        place=place,
+        name=name,
+        rules=_RULES,
+        sets=f"{argument} of DistributedDataParallel",
+        undone="Only a new process wraps the model in another way.",
+        alters=alters,
+        values=_sizes if is_size else _switch_values,
+        prepare=lambda program, wanted: _with_argument(program, **{argument: int(wanted) if is_size else True}),
+        lines={"PyTorch": f"model = DistributedDataParallel(model, {argument}={value})"},
+    )
+
+
+EXPERIMENTS = (
+    _experiment("bucket_size", 6, "buckets of {value} MB", "bucket_cap_mb", alters=ROUNDING),
+    _experiment("bucket_view", 7, "gradients as views of buckets", "gradient_as_bucket_view", alters=NOTHING),
+    _experiment("static_graph", 8, "a static graph", "static_graph", alters=NOTHING),
+)

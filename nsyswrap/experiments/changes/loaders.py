@@ -1,0 +1,163 @@
+"""The experiments of data loaders: each is made where a loader is made, so it needs a process of its own."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..tried.experiment import NOTHING, RANDOM, Experiment, NotApplicableError
+from ..tried.program import TriedProgram
+from . import copies
+
+_STARTS = ("data/worker_start",)
+_WAITS = ("idle/data_wait", "idle/data_work")
+
+
+def _check(program: TriedProgram) -> None:
+    """Raise ``NotApplicableError`` for a program whose loaders cannot be changed."""
+    if not program.loaders:
+        raise NotApplicableError("the loop uses no DataLoader")
+    if all(_is_iterable(program, each.dataset) for each in program.loaders):
+        raise NotApplicableError("workers of an iterable data set share it in a way that only the program knows")
+
+
+def _is_iterable(program: TriedProgram, dataset: Any) -> bool:
+    return isinstance(dataset, program.torch.utils.data.IterableDataset)
+
+
+def _with_arguments(program: TriedProgram, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change the arguments of each loader of a data set with indices."""
+    loader = program.torch.utils.data.DataLoader
+    inner = loader.__init__
+
+    @functools.wraps(inner)
+    def made(self: Any, dataset: Any, *arguments: Any, **named: Any) -> None:
+        inner(self, dataset, *arguments, **(named if _is_iterable(program, dataset) else change(named)))
+
+    loader.__init__ = made
+
+
+def _workers_values(program: TriedProgram) -> list[str]:
+    """Return the numbers of workers to try: powers of two up to the cores, without the number that is set."""
+    _check(program)
+    now = {each.num_workers for each in program.loaders}
+    numbers = [0, *(1 << power for power in range(program.cores.bit_length()))]
+    return [str(each) for each in numbers if each <= program.cores and each not in now]
+
+
+def _workers(program: TriedProgram, value: str) -> None:
+    number = int(value)
+
+    def change(named: dict[str, Any]) -> dict[str, Any]:
+        without = {} if number else {"prefetch_factor": None, "persistent_workers": False}
+        return {**named, **without, "num_workers": number}
+
+    _with_arguments(program, change)
+
+
+def _has_workers(named: dict[str, Any]) -> bool:
+    return bool(named.get("num_workers", 0))
+
+
+def _prefetch_values(program: TriedProgram) -> list[str]:
+    _check(program)
+    if not any(each.num_workers for each in program.loaders):
+        raise NotApplicableError("the loaders have no workers")
+    return [each for each in ("4", "8") if each not in {str(one.prefetch_factor) for one in program.loaders}]
+
+
+def _prefetch(program: TriedProgram, value: str) -> None:
+    _with_arguments(program, lambda named: {**named, "prefetch_factor": int(value)} if _has_workers(named) else named)
+
+
+def _persistent_values(program: TriedProgram) -> list[str]:
+    _check(program)
+    if not any(each.num_workers and not each.persistent_workers for each in program.loaders):
+        raise NotApplicableError("no loader starts its workers again")
+    return [""]
+
+
+def _persistent(program: TriedProgram, _value: str) -> None:
+    _with_arguments(program, lambda named: {**named, "persistent_workers": True} if _has_workers(named) else named)
+
+
+def _pin_values(program: TriedProgram) -> list[str]:
+    _check(program)
+    if not program.uses_gpu:
+        raise NotApplicableError("the program uses no GPU")
+    if all(each.pin_memory for each in program.loaders):
+        raise NotApplicableError("the loaders pin their batches already")
+    return [""]
+
+
+def _pin(program: TriedProgram, _value: str) -> None:
+    _with_arguments(program, lambda named: {**named, "pin_memory": True})
+    copies.prepare(program)
+
+
+EXPERIMENTS = (
+    Experiment(
+        key="workers",
+        place=1,
+        name="num_workers={value}",
+        rules=_WAITS,
+        sets="num_workers of each DataLoader",
+        undone="Only a new process has another number.",
+        alters=RANDOM,
+        values=_workers_values,
+        prepare=_workers,
+        lines={
+            "PyTorch": "loader = DataLoader(dataset, batch_size=batch_size, num_workers={value})",
+            "Hugging Face Transformers": "arguments = TrainingArguments(dataloader_num_workers={value})",
+        },
+    ),
+    Experiment(
+        key="prefetch",
+        place=2,
+        name="prefetch_factor={value}",
+        rules=_WAITS,
+        sets="prefetch_factor of each DataLoader with workers",
+        undone="Only a new process has another number.",
+        alters=NOTHING,
+        values=_prefetch_values,
+        prepare=_prefetch,
+        lines={
+            "PyTorch": "loader = DataLoader(dataset, num_workers=workers, prefetch_factor={value})",
+            "Hugging Face Transformers": "arguments = TrainingArguments(dataloader_prefetch_factor={value})",
+        },
+    ),
+    Experiment(
+        key="persistent",
+        place=3,
+        name="workers that stay",
+        rules=_STARTS,
+        sets="persistent_workers of each DataLoader with workers",
+        undone="Only a new process starts its workers in each epoch.",
+        alters=RANDOM,
+        values=_persistent_values,
+        prepare=_persistent,
+        lines={
+            "PyTorch": "loader = DataLoader(dataset, num_workers=workers, persistent_workers=True)",
+            "Hugging Face Transformers": "arguments = TrainingArguments(dataloader_persistent_workers=True)",
+        },
+    ),
+    Experiment(
+        key="pin_memory",
+        place=4,
+        name="pinned batches",
+        rules=("copies/pageable", "idle/blocking_copy", "copies/exposed"),
+        sets="pin_memory of each DataLoader, and non_blocking=True in copies of its batches",
+        undone="Only a new process has loaders without it.",
+        alters=NOTHING,
+        values=_pin_values,
+        prepare=_pin,
+        lines={
+            "PyTorch": "loader = DataLoader(dataset, num_workers=workers, pin_memory=True)\n"
+            "batch = batch.to(device, non_blocking=True)",
+            "Lightning": "loader = DataLoader(dataset, num_workers=workers, pin_memory=True)",
+            "Hugging Face Transformers": "arguments = TrainingArguments(\n"
+            "    dataloader_pin_memory=True,\n"
+            '    accelerator_config={{"non_blocking": True}},\n'
+            ")",
+        },
+    ),
+)

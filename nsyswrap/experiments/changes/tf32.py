@@ -1,0 +1,49 @@
+"""The experiment "tf32": matrix products and convolutions of FP32 values in TF32 on tensor cores."""
+
+from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
+from ..tried.program import TriedProgram
+
+# The first generation of GPUs with TF32: Ampere. Source: CUDA C++ Programming Guide, compute capabilities.
+_FIRST_CAPABILITY = 8
+
+
+def _values(program: TriedProgram) -> list[str]:
+    if not program.uses_gpu:
+        raise NotApplicableError("the program uses no GPU")
+    if program.torch.cuda.get_device_capability()[0] < _FIRST_CAPABILITY:
+        raise NotApplicableError("this GPU has no TF32")
+    if program.torch.get_float32_matmul_precision() != "highest":
+        raise NotApplicableError("TF32 is on already")
+    return [""]
+
+
+def _switch(program: TriedProgram, _value: str) -> Undo:
+    torch, cudnn = program.torch, program.torch.backends.cudnn
+    before, convolutions = torch.get_float32_matmul_precision(), cudnn.allow_tf32
+    torch.set_float32_matmul_precision("high")
+    cudnn.allow_tf32 = True
+
+    def undo() -> None:
+        torch.set_float32_matmul_precision(before)
+        cudnn.allow_tf32 = convolutions
+
+    return undo
+
+
+EXPERIMENTS = (
+    Experiment(
+        key="tf32",
+        place=50,
+        name="TF32",
+        rules=("tensor_cores/not_used",),
+        sets='torch.set_float32_matmul_precision("high")',
+        undone="The precision before is set again.",
+        alters=ROUNDING,
+        values=_values,
+        switch=_switch,
+        lines={
+            "PyTorch": 'torch.set_float32_matmul_precision("high")',
+            "Hugging Face Transformers": "arguments = TrainingArguments(tf32=True)",
+        },
+    ),
+)

@@ -1,0 +1,147 @@
+"""What is tried after what, with runs that are made up: their step is a product of factors, one for each change."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from capture_fixtures import options
+
+from nsyswrap.experiments.outcome import Trial
+from nsyswrap.experiments.request import Answer, Request
+from nsyswrap.experiments.search import try_changes
+from nsyswrap.experiments.try_runs import TryOptions
+
+LOSSES = [1.0, 0.5, 0.25]
+
+
+class Program:
+    """A program with made-up times.
+
+    Args:
+        factors: What each change does to a step.
+        waits: Whether its loop waits for a loader without workers.
+        losses: The losses with a change, where they are others.
+    """
+
+    def __init__(
+        self, factors: Mapping[str, float], *, waits: bool = False, losses: Mapping[str, list[float]] | None = None
+    ) -> None:
+        self.factors, self.waits, self.losses = factors, waits, losses or {}
+        self.requests: list[Request] = []
+
+    def step_ns(self, specs: tuple[str, ...]) -> float:
+        """Return a step with some changes, in ns."""
+        return 1e7 * math.prod(self.factors.get(each, 1.0) for each in specs)
+
+    def run(self, request: Request, _options: object) -> Answer:
+        """Run the program once."""
+        self.requests.append(request)
+        is_limited = self.waits and not any(each.startswith("workers") for each in request.base)
+        applicable = [spec for spec in self.factors if spec.partition("=")[0] in request.processes]
+        events: list[dict[str, Any]] = [
+            {"event": "ready", "is_limited": is_limited, "workers": 0, "cores": 4, "processes": applicable}
+        ]
+        if request.timed_s:
+            losses = next((self.losses[each] for each in request.base if each in self.losses), LOSSES)
+            wiggle = 1 + 0.001 * (len(self.requests) % 3)
+            length = [self.step_ns(request.base) * wiggle * (1 + 0.001 * (number % 2)) for number in range(40)]
+            timed = {"event": "timed", "step_ns": length, "losses": losses, "cores": 1.0, "worker_bytes": 0}
+            return Answer(0, (*events, timed))
+        if not (request.is_for_loader and is_limited):
+            events += [self.result(each) for each in self.factors if each.partition("=")[0] in request.turns]
+        return Answer(0, (*events, {"event": "end"}))
+
+    def result(self, spec: str) -> dict[str, Any]:
+        """Return the event of a change that was tried in turns."""
+        ratio = self.factors[spec]
+        verdict = "faster" if ratio < 1 else "slower"
+        timed = {"low": ratio, "ratio": ratio, "high": ratio, "pairs": 9, "before_ns": 1e7, "after_ns": 1e7 * ratio}
+        return {"event": "result", "spec": spec, "verdict": verdict, "kept": ratio < 1, **timed}
+
+    def tried(self, *order: str) -> Trial:
+        """Try changes of it."""
+        wanted = TryOptions(order=order, budget_s=1e6)
+        return try_changes(wanted, options(Path("out"), "train.py"), self.run)
+
+
+def test_a_loop_that_waits_for_data_gets_workers_first() -> None:
+    """Its turns come with these workers; so does the comparison of all changes."""
+    program = Program({"workers=1": 0.9, "workers=2": 0.5, "workers=4": 0.5, "fused": 0.8}, waits=True)
+    trial = program.tried("fused", "workers")
+    assert [each.spec for each in trial.kept] == ["workers=2", "fused"]
+    assert [each.workers for each in trial.points] == [0, 1, 2, 4]
+    assert [each.base for each in program.requests if each.turns and not each.is_for_loader] == [("workers=2",)]
+    assert trial.together is not None
+    assert trial.together.ratio == pytest.approx(0.4, rel=0.01)
+
+
+def test_a_loop_that_does_not_wait_keeps_its_loader() -> None:
+    trial = Program({"workers=1": 0.5, "fused": 0.8}).tried("fused", "workers")
+    assert [each.spec for each in trial.kept] == ["fused"]
+    assert trial.points == ()
+
+
+def test_what_needs_a_process_is_compared_with_the_changes_so_far() -> None:
+    program = Program({"fused": 0.8, "pin_memory": 0.7, "prefetch=4": 1.2})
+    trial = program.tried("fused", "pin_memory", "prefetch")
+    assert [(each.spec, each.verdict) for each in trial.outcomes][1:3] == [
+        ("pin_memory", "faster"),
+        ("prefetch=4", "slower"),
+    ]
+    assert {each.base[0] for each in program.requests[1:4]} == {"fused"}
+    assert [each.spec for each in trial.kept] == ["fused", "pin_memory"]
+
+
+def test_of_several_values_the_fastest_is_kept() -> None:
+    trial = Program({"prefetch=4": 0.8, "prefetch=8": 0.7}).tried("prefetch")
+    assert [each.spec for each in trial.kept] == ["prefetch=8"]
+
+
+def test_a_change_that_alters_the_losses_is_not_recommended() -> None:
+    """Two changes differ together; each alone shows which one it is."""
+    program = Program({"gc": 0.9, "fused": 0.8}, losses={"fused": [1.0, 0.9, 0.9]})
+    trial = program.tried("gc", "fused")
+    assert [each.spec for each in trial.kept] == ["gc"]
+    assert (
+        next(each for each in trial.outcomes if each.spec == "fused").words
+        == "alters the losses by more than it implies"
+    )
+    assert "differ by up to 65.0 %" in " ".join(trial.notes)
+
+
+def test_rounding_of_the_losses_is_no_objection() -> None:
+    trial = Program({"fused": 0.8}, losses={"fused": [1.0, 0.501, 0.25]}).tried("fused")
+    assert [each.spec for each in trial.kept] == ["fused"]
+    assert "rounding" in trial.notes[0]
+
+
+def test_nothing_is_compared_where_nothing_helps() -> None:
+    program = Program({"fused": 1.2})
+    trial = program.tried("fused")
+    assert (trial.kept, trial.together, len(program.requests)) == ((), None, 1)
+
+
+def test_the_budget_ends_the_runs() -> None:
+    wanted = TryOptions(order=["fused", "pin_memory"], budget_s=1e-9)
+    trial = try_changes(wanted, options(Path("out"), "train.py"), Program({"fused": 0.8}).run)
+    assert trial.outcomes == ()
+    assert "--budget" in trial.notes[0]
+
+
+def test_the_precision_is_changed_only_with_leave() -> None:
+    program = Program({})
+    program.tried("autocast", "fused")
+    assert program.requests[0].turns == ("fused",)
+
+
+def test_changes_that_end_the_program_together_are_not_recommended() -> None:
+    program = Program({"gc": 0.9, "fused": 0.8})
+
+    def run(request: Request, made: object) -> Answer:
+        return Answer(1, ()) if len(request.base) == 2 else program.run(request, made)
+
+    trial = try_changes(TryOptions(order=["gc", "fused"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert trial.kept == ()
+    assert "end the program" in trial.notes[-1]

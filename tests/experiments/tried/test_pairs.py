@@ -1,0 +1,76 @@
+"""Two changes that hide each other are found together, on a clock that is made up."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from nsyswrap.experiments.changes import experiments
+from nsyswrap.experiments.outcome import kept_of, outcomes_of
+from nsyswrap.experiments.tried import turns
+from nsyswrap.experiments.tried.experiment import NOTHING, Experiment, Undo
+from nsyswrap.experiments.tried.program import TriedProgram
+
+
+class Steps:
+    """A program whose step is the longer one of what its CPU and its GPU take, in ns."""
+
+    def __init__(self) -> None:
+        self.cpu = self.gpu = 1e7
+        self.now_ns = 0.0
+
+    def now(self) -> float:
+        """Return the present moment."""
+        return self.now_ns
+
+    def between(self, moments: list[float]) -> list[float]:
+        """Return the times between moments."""
+        return [after - before for before, after in itertools.pairwise(moments)]
+
+    def switch(self, part: str) -> Callable[[TriedProgram, str], Undo]:
+        """Return the change that halves a part."""
+
+        def make(_program: TriedProgram, _value: str) -> Undo:
+            before = getattr(self, part)
+            setattr(self, part, before / 2)
+            return lambda: setattr(self, part, before)
+
+        return make
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Return what is noted where "gc" halves the work of the CPU, and "tf32" that of the GPU."""
+    steps, noted = Steps(), list[dict[str, Any]]()
+    known = {
+        key: Experiment(
+            key=key, place=0, name=key, rules=(), sets="", undone="", alters=NOTHING, values=lambda _program: [""],
+            switch=steps.switch(part),
+        )
+        for key, part in (("gc", "cpu"), ("tf32", "gpu"))
+    }  # fmt: skip
+    monkeypatch.setattr(turns, "experiments", lambda: known)
+    request = {"turns": ["gc", "tf32"], "without": [], "budget_s": 60.0, "block_s": 0.1}
+    request |= {"looks": [4, 6, 9], "limits": [0.0, 0.0, *[4.0] * 20]}
+    taken = turns.Turns(request, lambda event, **fields: noted.append({"event": event, **fields}), lambda: None)
+    taken.program = program = TriedProgram(None)
+    monkeypatch.setattr(TriedProgram, "ranks", property(lambda _self: 1))
+    assert program.loaders == []
+    schedule = taken.try_all(steps, 1e7)  # type: ignore[arg-type]
+    for _ in schedule:
+        steps.now_ns += max(steps.cpu, steps.gpu)
+    return noted
+
+
+def test_changes_that_hide_each_other_are_kept_together(events: list[dict[str, Any]]) -> None:
+    found = outcomes_of(events)
+    assert [(each.spec, each.verdict) for each in found] == [
+        ("gc", "no difference"), ("tf32", "no difference"), ("gc+tf32", "faster"),
+    ]  # fmt: skip
+    (pair,) = kept_of(found)
+    assert pair.ratio == pytest.approx(0.5)
+    assert pair.specs == ("gc", "tf32")
+    assert pair.name == f"{experiments()['gc'].name} and TF32"
+    assert pair.alters == "rounding"
+    assert set(pair.lines["PyTorch"].splitlines()) >= {"gc.freeze()", 'torch.set_float32_matmul_precision("high")'}

@@ -1,0 +1,138 @@
+# ruff: noqa: INP001, T201 - a program for the terminal, not a package
+"""Let `nsyswrap try` fix planted faults, and compare what it brings with the edited program.
+
+    python tools/judge_try.py [--out rows.json] [--seconds 250] [--planted] [NAME ...]
+
+``SWITCHES`` says which programs of workloads/faults a switch from outside can fix, and by which change; it was written
+before the first run. Each program runs under `try`; then it and its `--fixed` form are timed in processes of their own,
+in turns. With --planted only the change of the fault is tried, which takes a tenth of the time. A fault counts as fixed
+where `try` recommends its change, and saves at least 80 % of what the edited program saves.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.experiments.changes import experiments
+from nsyswrap.experiments.request import Request, run_request
+from nsyswrap.experiments.search import try_changes
+from nsyswrap.experiments.tried.experiment import parts_of
+from nsyswrap.experiments.try_runs import TryOptions
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKLOADS = ROOT / "workloads"
+SWITCHES = {
+    "optimizer_kernels": "fused",
+    "no_tensor_cores": "tf32",
+    "channels_first": "channels_last",
+    "depthwise_channels_first": "channels_last",
+    "collected_each_step": "gc",
+    "activation_by_hand": "compile",
+    "workers_started_each_epoch": "persistent",
+    "few_workers": "workers",
+    "loading_in_the_training_process": "workers",
+    "layouts_of_timm": "channels_last",
+    "norms_by_hand": "compile",
+    "loss_by_hand": "compile",
+    "formula_by_parts": "compile",
+    "layer_norms_by_hand": "compile",
+}
+"""The programs with a fault that a switch can fix, and the experiment that should fix it."""
+# Of the time that the edited program saves. Source: ours, as the noise of two runs.
+ENOUGH_SHARE = 0.8
+# Seconds for `try` with the change of the fault alone, and with all of them; loaders take up to eight runs.
+PLANTED_S, LOADER_S, ALL_S = 15.0, 60.0, 240.0
+# More steps than any budget takes.
+STEPS = "100000"
+ROUNDS, TIMED_S = 2, 1.5
+
+
+def options_of(name: str, *words: str) -> CaptureOptions:
+    """Return how a program runs."""
+    command = (sys.executable, "-m", f"faults.{name}", "--steps", STEPS, *words)
+    return CaptureOptions(command=command, folder=ROOT / "build" / "try", cwd=WORKLOADS, output_to_stderr=True)
+
+
+def step_ns(name: str, *words: str) -> float | None:
+    """Return the mean step of a program that runs once; None where it has none."""
+    return run_request(Request(timed_s=TIMED_S, allow_writes=True, budget_s=30.0), options_of(name, *words)).step_ns
+
+
+def saved_by_hand(name: str) -> float | None:
+    """Return the share of a step that the edited program saves; None where one of the runs has no steps."""
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(ROUNDS):
+        for fixed in (bool(number % 2), not number % 2):
+            found = step_ns(name, *(["--fixed"] if fixed else []))
+            if found is None:
+                return None
+            times[fixed].append(found)
+    return 1 - fmean(times[True]) / fmean(times[False])
+
+
+def row_of(name: str, *, planted: bool) -> dict[str, Any]:
+    """Let `try` fix one program, and return what came of it."""
+    wanted = SWITCHES[name]
+    usual = LOADER_S if wanted in {"workers", "persistent"} else PLANTED_S
+    settings = TryOptions(
+        order=[wanted] if planted else list(experiments()), budget_s=usual if planted else ALL_S, allow_writes=True
+    )
+    try:
+        trial = try_changes(settings, options_of(name))
+    except NsyswrapError as error:
+        return {"program": name, "wanted": wanted, "fixed": False, "words": error.message}
+    by_hand, best = saved_by_hand(name), trial.together
+    saved = 0.0 if best is None else 1 - best.ratio
+    kept = [each.spec for each in trial.kept]
+    is_fixed = wanted in {parts_of(each)[0] for each in kept} and by_hand is not None
+    return {
+        "program": name,
+        "wanted": wanted,
+        "kept": kept,
+        "saved": saved,
+        "by_hand": by_hand,
+        "fixed": is_fixed and saved >= ENOUGH_SHARE * (by_hand or 0.0),
+        "trial": trial.tree(),
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as a table of Markdown."""
+    lines = ["| program | switch | recommended | saved by try | by hand | fixed |", "|---|---|---|---|---|---|"]
+    for each in rows:
+        shares = [f"{100 * each[name]:.1f} %" if each.get(name) is not None else "-" for name in ("saved", "by_hand")]
+        kept = ", ".join(each.get("kept", ())) or each.get("words") or "nothing"
+        lines.append(f"| `{each['program']}` | {each['wanted']} | {kept} | {' | '.join(shares)} | {each['fixed']} |")
+    fixed = sum(bool(each["fixed"]) for each in rows)
+    return "\n".join([*lines, "", f"{fixed} of {len(rows)} faults are fixed by try alone."])
+
+
+def main() -> int:
+    """Judge the programs, print a table, and return an exit code: 1 where less than nine of ten are fixed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="some programs; all of SWITCHES by default")
+    parser.add_argument("--out", type=Path, help="write the rows with all numbers to this file")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="begin no program after so many seconds")
+    parser.add_argument("--planted", action="store_true", help="try the change of the fault alone")
+    chosen = parser.parse_args()
+    began, rows = time.monotonic(), list[dict[str, Any]]()
+    for name in chosen.names or SWITCHES:
+        if time.monotonic() - began > chosen.seconds:
+            print(f"{name}: left out, {chosen.seconds:g} s are over", flush=True)
+            continue
+        rows.append(row_of(name, planted=chosen.planted))
+        print(f"{time.monotonic() - began:.0f} s {name}: {rows[-1].get('kept')}", flush=True)
+        if chosen.out is not None:
+            chosen.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    print(table(rows))
+    return 0 if sum(bool(each["fixed"]) for each in rows) >= 0.9 * len(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
