@@ -23,7 +23,7 @@ def document(trial: Trial) -> Document:
         outcome="faster" if trial.kept else "nothing helps",
         tone=tone,
         verdict=verdict(trial),
-        lead=(*_hero(best), Lines(trial.notes, "notes")),
+        lead=(*_hero(trial.together), Lines(trial.notes, "notes")),
         sections=(
             *(
                 DocumentSection(f"lines-{number}", f"What to write: {library}", "", (Lines(lines, "code"),))
