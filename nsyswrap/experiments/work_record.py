@@ -239,7 +239,7 @@ class WorkRecord:
 
     def _count_product(self, packet: Any, part: str, operations: int, args: Any) -> None:
         tensors = list(_tensors(args))
-        if part == "forward" and self._is_loading():
+        if part.startswith("forward") and self._is_loading():
             part = "loading"
         if "attention" in packet.__name__ and "backward" in packet.__name__:
             operations = operations * 4 // 5  # of its five products one repeats the forward pass

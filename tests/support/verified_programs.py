@@ -16,7 +16,7 @@ class Images(Dataset):
 
     def __getitem__(self, at):
         with open(f"data/{at}.bin", "rb") as file:
-            image = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(1, 8, 8)
+            image = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(1, 8, 8) @ torch.eye(8)
         return image, at % 4
 
 
