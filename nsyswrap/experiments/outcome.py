@@ -84,7 +84,7 @@ class TriedChange:
         for key, value in map(parts_of, self.specs):
             for library, text in experiments()[key].lines.items():
                 found.setdefault(library, []).append(text.format(value=value))
-        return {library: "\n".join(texts) for library, texts in found.items()}
+        return {library: "\n".join(texts) for library, texts in found.items() if len(texts) == len(self.specs)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

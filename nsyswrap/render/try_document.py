@@ -7,6 +7,7 @@ from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedCha
 from nsyswrap.experiments.tried.turns import FASTER, SET
 from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone
 from nsyswrap.render.measured_hero import MeasuredTime, hero
+from nsyswrap.rules.code import PYTORCH
 
 if TYPE_CHECKING:
     from nsyswrap.base.json_codec import Tree
@@ -23,20 +24,21 @@ def document(trial: Trial) -> Document:
         outcome="faster" if trial.kept else "nothing helps",
         tone=tone,
         verdict=verdict(trial),
-        lead=(*_hero(best), Lines(trial.notes, "notes")),
+        lead=(*_hero(trial.together), Lines(trial.notes, "notes")),
         sections=(
             *(
                 DocumentSection(f"lines-{number}", f"What to write: {library}", "", (Lines(lines, "code"),))
                 for number, (library, lines) in enumerate(lines_by_library(trial).items())
             ),
             DocumentSection("changes", "What each change does", "", (_table(trial),)),
+            DocumentSection("workers", "Workers of the loader", "", (_workers(trial),) if trial.points else ()),
         ),
     )
 
 
 def _hero(best: TriedChange | None) -> tuple[Hero, ...]:
     """Return a step as it is and with the changes that help, on one scale; nothing where none helps."""
-    if best is None or best.interval is None:
+    if best is None or best.interval is None or best.verdict != FASTER:
         return ()
     after = best.interval.map(lambda ratio: ratio * best.before_ns)
     times = MeasuredTime("a step now", best.before_ns), MeasuredTime("with the changes", after.point, after)
@@ -54,12 +56,14 @@ def verdict(trial: Trial) -> str:
 
 
 def lines_by_library(trial: Trial) -> dict[str, tuple[str, ...]]:
-    """Return the lines to write for the changes to make, by library."""
-    found: dict[str, list[str]] = {}
-    for each in trial.kept:
-        for library, text in each.lines.items():
-            found.setdefault(library, []).extend(text.splitlines())
-    return {library: tuple(lines) for library, lines in found.items()}
+    """Return the lines to write for the changes to make, by library; where one has no own lines, PyTorch's hold."""
+    libraries = dict.fromkeys(library for each in trial.kept for library in each.lines)
+    return {
+        library: tuple(
+            line for each in trial.kept for line in each.lines.get(library, each.lines[PYTORCH]).splitlines()
+        )
+        for library in libraries
+    }
 
 
 def _table(trial: Trial) -> Table:
@@ -80,6 +84,23 @@ def _table(trial: Trial) -> Table:
         most={"text": len(rows), "markdown": len(rows), "slim": len(rows)},
         brief=("change", "result", "speed", "note"),
     )  # fmt: skip
+
+
+def _workers(trial: Trial) -> Table:
+    """Return what each number of workers brings, and the cores and the memory that it takes."""
+    points = trial.points
+    cores = [f"{each.cores:.1f}" for each in points]
+    return Table(
+        "workers",
+        "Workers of the loader",
+        (
+            Column("workers", "workers", "number", [each.workers for each in points]),
+            Column("step_ns", "step", "ns", [each.step_ns for each in points]),
+            Column("cores", "cores in use", "number", [each.cores for each in points], cores),
+            Column("worker_bytes", "memory of the workers", "bytes", [each.worker_bytes for each in points]),
+        ),
+        most={"text": len(points), "markdown": len(points), "slim": len(points)},
+    )
 
 
 def _ratio(outcome: TriedChange) -> str:
