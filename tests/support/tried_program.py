@@ -31,7 +31,8 @@ class Slow(TensorDataset):  # type: ignore[misc]
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
         """Return a sample."""
         time.sleep(0.01)
-        return super().__getitem__(index)
+        found: tuple[torch.Tensor, ...] = super().__getitem__(index)
+        return found
 
 
 class Strict(torch.optim.AdamW):  # type: ignore[misc]
