@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STEPS, RECORDED, LONGEST_S = 300, 10, 180
 TURNS, REPEATS = 7, 10
 ALLOWED = 0.10
+DEVICE = "cuda"
 Tensor = Any
 
 
@@ -202,7 +203,7 @@ def tensors(judged: EditedOperator, *, edited: bool) -> list[Tensor]:
 
     dtype, found = getattr(torch, judged.dtype), []
     for shape in judged.wide if edited and judged.wide else judged.shapes:
-        made = torch.randn(*shape, device="cuda", dtype=dtype)
+        made = torch.randn(*shape, device=DEVICE, dtype=dtype)
         if edited and judged.kind == LAYOUT:
             made = made.to(memory_format=torch.channels_last)
         found.append(made.requires_grad_())

@@ -20,9 +20,10 @@ from pathlib import Path
 from rank_cases import CASES, Case
 
 WORKLOADS = Path(__file__).resolve().parent.parent / "workloads" / "ranks"
-BUSY_S = 60
-# A profile may take so long; one that begins later than this before the limit would be cut off.
-LONGEST_S, ENOUGH_S = 60, 30
+# A profile may take so long: four ranks take a minute to start. One that begins later than ENOUGH_S before the limit
+# would be cut off.
+LONGEST_S, ENOUGH_S = 150, 60
+BUSY_S = LONGEST_S
 POLL_S = 0.2
 # Three steps of warm-up, twenty that are only timed, sixteen that are recorded, the X-ray step, and two after it.
 STEPS, RECORDED = 42, "23:39"

@@ -64,7 +64,13 @@ class TriedChange:
     def name(self) -> str:
         """Return its name in sentences."""
         known = [(experiments().get(key), value) for key, value in map(parts_of, self.specs)]
-        return " and ".join(each.name.format(value=value) for each, value in known if each) or "all of them"
+        # One that does not apply has no value.
+        names = (
+            each.name.format(value=value) if value or "{" not in each.name else each.key
+            for each, value in known
+            if each
+        )
+        return " and ".join(names) or "all of them"
 
     @property
     def interval(self) -> Interval[float] | None:
@@ -84,7 +90,7 @@ class TriedChange:
         for key, value in map(parts_of, self.specs):
             for library, text in experiments()[key].lines.items():
                 found.setdefault(library, []).append(text.format(value=value))
-        return {library: "\n".join(texts) for library, texts in found.items()}
+        return {library: "\n".join(texts) for library, texts in found.items() if len(texts) == len(self.specs)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,8 +92,8 @@ class TryRuns:
         request = Request(
             **{"budget_s": self.left_s if budget_s is None else budget_s, **fields},  # type: ignore[arg-type]
             with_precision=self.wanted.with_precision,
-            # The files of an earlier run are there, and the user has agreed that they are written again.
-            allow_writes=self.wanted.allow_writes or bool(self._made),
+            allow_writes=self.wanted.allow_writes,
+            own_files=self._made,
         )
         found = self.run(request, self.options)
         self._made = tuple(dict.fromkeys((*self._made, *found.paths)))

@@ -32,6 +32,8 @@ Side = VerifiedProgram | KeptWork
 NAMES = ("BASE", "NEW")
 CONFIDENCE = 0.95
 FEWEST_TURNS = 3
+# A range wider than this factor is not shown.
+_WIDE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +123,31 @@ class Verification:
         start = "NEW does the same work as BASE"
         if self.timing is None:
             return f"{start}."
-        low, point, high = (
-            units.factor(each) for each in (self.timing.ratio.low, self.timing.ratio.point, self.timing.ratio.high)
-        )
-        words = {
-            Outcome.FASTER: f"is faster: its {self.timing.of} takes {point} of the time ({low} to {high})",
-            Outcome.SLOWER: f"is slower: its {self.timing.of} takes {point} of the time ({low} to {high})",
-            Outcome.NO_DIFFERENCE: f"takes the same time, within {100 * self.options.find:g} %",
-            Outcome.CANNOT_TELL: f"may be faster or slower: its {self.timing.of} takes {low} to {high} of the time",
-        }
-        return f"{start} and {words[self.timing.outcome]}."
+        return f"{start} and {_faster_or_slower(self.timing, self.options.find)}."
+
+
+def _faster_or_slower(timing: Timing, find: float) -> str:
+    """Return which program is faster, in words; a range that is wide says nothing."""
+    slow = timing.outcome in (Outcome.SLOWER, Outcome.CANNOT_TELL)
+    ends = (timing.ratio.low, timing.ratio.point, timing.ratio.high)
+    low, point, high = map(units.factor, ends if slow else sorted(1 / each for each in ends))
+    is_wide = timing.ratio.high > _WIDE * timing.ratio.low
+    match timing.outcome:
+        case Outcome.FASTER:
+            return "is faster; by how much is uncertain" if is_wide else f"is {point} times as fast ({low} to {high})"
+        case Outcome.SLOWER:
+            more = (
+                "by how much is uncertain"
+                if is_wide
+                else f"a {timing.of} takes {point} times as long ({low} to {high})"
+            )
+            return f"is slower; {more}"
+        case Outcome.NO_DIFFERENCE:
+            return f"takes the same time, within {100 * find:g} %"
+    uncertain = (
+        "the times of its runs differ too much" if is_wide else f"a {timing.of} takes {low} to {high} times as long"
+    )
+    return f"may be faster or slower: {uncertain}"
 
 
 def verify(

@@ -21,7 +21,6 @@ import os
 import random
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -29,8 +28,8 @@ from typing import Any
 FOLDER_VARIABLE, ROUNDOFF_VARIABLE = "NSYSWRAP_WORK_FOLDER", "NSYSWRAP_WORK_ROUNDOFF"
 SUFFIX = ".work.json"
 SEED = 0
-# What a hyperparameter of an optimizer says about how it computes, and not about what.
-HOW = frozenset({"foreach", "fused", "capturable", "differentiable"})
+# Hyperparameters of an optimizer that say how it computes, and not what; the first rate is for schedulers.
+HOW = frozenset({"foreach", "fused", "capturable", "differentiable", "initial_lr"})
 # Operators that no fix computes in another way: their number of elements is work, as products are.
 KINDS: Mapping[str, frozenset[str]] = {
     "sorting": frozenset({"sort", "topk", "argsort", "kthvalue", "msort", "unique_dim", "_unique2", "searchsorted"}),
@@ -57,7 +56,6 @@ _VIEWS = frozenset({
 })  # fmt: skip
 # The files of Python, of the system and of libraries, which are opened once and are not data.
 _CODE = (".py", ".pyc", ".pyi", ".so", ".pth", ".json.new", SUFFIX)
-_MOST_FILES = 4000
 # Numbers that are kept of the parameters for each step: distances are right within a fifth.
 _SUMS_KEPT = 64
 
@@ -111,13 +109,10 @@ class WorkRecord:
         self._is_training, self._loop_thread = False, threading.get_ident()
         self._events: list[dict[str, Any]] = []
         self._work: dict[str, float] = {}
-        self._began = time.perf_counter_ns()
         self._optimizers: dict[int, int] = {}
-        self._models: list[dict[str, Any]] = []
         self._signs: dict[tuple[int, int], Any] = {}
         self._shapes: dict[int, list[str]] = {}
         self._problem = ""
-        self._read: dict[str, int] = {}
         self._written: set[str] = set()
 
     # -- the start and the end
@@ -179,13 +174,11 @@ class WorkRecord:
         torch = self._torch
         found = {
             "pid": os.getpid(),
-            "is_child": self._is_child,
             "problem": self._problem,
             "torch": str(torch.__version__),
             "events": self._events,
             "parameters": self._shapes,
             "precision": _precision(torch),
-            "read": self._read,
             "written": {path: _size(path) for path in sorted(self._written) if os.path.exists(path)},
         }
         path = os.path.join(self._folder, f"{os.getpid()}{SUFFIX}")
@@ -213,9 +206,8 @@ class WorkRecord:
 
     def _add(self, kind: str, **fields: Any) -> None:
         """Add an event, with the work since the one before."""
-        now = time.perf_counter_ns()
         work, self._work = self._work, {}
-        self._events.append({"kind": kind, **fields, "work": work, "ns": now - self._began})
+        self._events.append({"kind": kind, **fields, "work": work})
 
     def _count(self, name: str, amount: float) -> None:
         self._work[name] = self._work.get(name, 0) + amount
@@ -247,7 +239,7 @@ class WorkRecord:
 
     def _count_product(self, packet: Any, part: str, operations: int, args: Any) -> None:
         tensors = list(_tensors(args))
-        if part == "forward" and self._is_loading():
+        if part.startswith("forward") and self._is_loading():
             part = "loading"
         if "attention" in packet.__name__ and "backward" in packet.__name__:
             operations = operations * 4 // 5  # of its five products one repeats the forward pass
@@ -374,12 +366,7 @@ class WorkRecord:
             return  # a backward pass inside of another one
         roots = [each for frame in found for each in self._plain_tensors(frame.f_locals.get("t_outputs", ()))]
         self._train_here()
-        self._add(
-            "backward",
-            value=sum(map(self._number, roots)),
-            elements=sum(each.numel() for each in roots),
-            dtype=[str(each.dtype).removeprefix("torch.") for each in roots],
-        )
+        self._add("backward", value=sum(map(self._number, roots)))
 
     def _plain_tensors(self, value: Any) -> Iterator[Any]:
         """Yield the tensors among some values whose elements can be read, unlike those without data."""
@@ -425,7 +412,7 @@ class WorkRecord:
         """Add the event of a batch that enters a model."""
         if self._is_model(module):
             tensors = [each for each in self._plain_tensors(given) if not each.requires_grad]
-            self._add("model", grad=self._torch.is_grad_enabled(), training=module.training, **self._samples(tensors))
+            self._add("model", **self._samples(tensors))
 
     def _note_output(self, module: Any, output: Any) -> None:
         """Add the event of the output of a model."""
@@ -514,7 +501,7 @@ class WorkRecord:
 
     def note_call(self, event: str, args: Any) -> None:
         """Note a file that is opened: an audit hook."""
-        if event != "open" or self._ended or len(self._read) + len(self._written) > _MOST_FILES:
+        if event != "open" or self._ended:
             return
         path, _mode, flags = args
         if isinstance(path, bytes):
@@ -529,9 +516,7 @@ class WorkRecord:
         if flags & (os.O_WRONLY | os.O_RDWR):
             self._written.add(full)
         else:
-            size = _size(full)
-            self._read[full] = self._read.get(full, 0) + 1
-            self._count("files|read", size)
+            self._count("files|read", _size(full))
 
 
 def _without_number(module: Any, hooks: str, handle: Any, hook: object) -> None:
@@ -626,6 +611,7 @@ def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
         if name == "params" or name in HOW:
             continue
         plain = float(value) if hasattr(value, "numel") and value.numel() == 1 else value
+        plain = float(f"{plain:.6g}") if isinstance(plain, float) else plain  # a tensor has fewer digits
         found[name] = plain if isinstance(plain, (int, float, str, bool, type(None))) else repr(plain)[:80]
     return found
 

@@ -20,7 +20,6 @@ class WorkStep:
     Attributes:
         work: Amounts by part and kind: operations of products by type, elements of other operators, bytes of files.
         loss: Sum of the values that its backward passes begin with, as a single value; None without any.
-        backwards: Number of its backward passes.
         rows: Number of rows of the batches that enter models.
         samples: Sum over the hashes of these rows.
         calls: The same for each call of a model, counted.
@@ -38,7 +37,6 @@ class WorkStep:
 
     work: Mapping[str, float]
     loss: Values | None = None
-    backwards: int = 0
     rows: int = 0
     samples: int = 0
     calls: Counter[int] = field(default_factory=Counter)
@@ -114,7 +112,6 @@ def _step(events: Sequence[Mapping[str, Any]]) -> WorkStep:
     return WorkStep(
         work=dict(work),
         loss=(sum(each["value"] for each in backward),) if backward else None,
-        backwards=len(backward),
         rows=sum(each["rows"] for each in models),
         samples=sum(each["hash"] for each in models) % 2**64,
         calls=Counter(each["hash"] for each in models),

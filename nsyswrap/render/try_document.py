@@ -7,6 +7,7 @@ from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedCha
 from nsyswrap.experiments.tried.turns import FASTER, SET
 from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone
 from nsyswrap.render.measured_hero import MeasuredTime, hero
+from nsyswrap.rules.code import PYTORCH
 
 if TYPE_CHECKING:
     from nsyswrap.base.json_codec import Tree
@@ -19,7 +20,7 @@ def document(trial: Trial) -> Document:
     tone: Tone = "good" if trial.kept else ""
     return Document(
         command="try",
-        title=units.counted(len([each for each in trial.outcomes if each.spec != SET]), "change"),
+        title=units.counted(len(_tried(trial)), "change"),
         outcome="faster" if trial.kept else "nothing helps",
         tone=tone,
         verdict=verdict(trial),
@@ -30,8 +31,15 @@ def document(trial: Trial) -> Document:
                 for number, (library, lines) in enumerate(lines_by_library(trial).items())
             ),
             DocumentSection("changes", "What each change does", "", (_table(trial),)),
+            DocumentSection("others", "What does not apply", "", (Lines(_reasons(trial), "bullets"),)),
+            DocumentSection("workers", "Workers of the loader", "", (_workers(trial),) if trial.points else ()),
         ),
     )
+
+
+def _tried(trial: Trial) -> list[TriedChange]:
+    """Return the changes that apply to the program."""
+    return [each for each in trial.outcomes if each.verdict != NOT_APPLICABLE and each.spec != SET]
 
 
 def _hero(best: TriedChange | None) -> tuple[Hero, ...]:
@@ -54,16 +62,18 @@ def verdict(trial: Trial) -> str:
 
 
 def lines_by_library(trial: Trial) -> dict[str, tuple[str, ...]]:
-    """Return the lines to write for the changes to make, by library."""
-    found: dict[str, list[str]] = {}
-    for each in trial.kept:
-        for library, text in each.lines.items():
-            found.setdefault(library, []).extend(text.splitlines())
-    return {library: tuple(lines) for library, lines in found.items()}
+    """Return the lines to write for the changes to make, by library; where one has no own lines, PyTorch's hold."""
+    libraries = dict.fromkeys(library for each in trial.kept for library in each.lines)
+    return {
+        library: tuple(
+            line for each in trial.kept for line in each.lines.get(library, each.lines[PYTORCH]).splitlines()
+        )
+        for library in libraries
+    }
 
 
 def _table(trial: Trial) -> Table:
-    rows = trial.outcomes
+    rows = [each for each in trial.outcomes if each.verdict != NOT_APPLICABLE]
     return Table(
         "changes",
         "What each change does",
@@ -82,6 +92,32 @@ def _table(trial: Trial) -> Table:
     )  # fmt: skip
 
 
+def _reasons(trial: Trial) -> tuple[str, ...]:
+    """Return why changes do not apply, with those that each reason is about."""
+    names: dict[str, list[str]] = {}
+    for each in trial.outcomes:
+        if each.verdict == NOT_APPLICABLE:
+            names.setdefault(each.words, []).append(each.name)
+    return tuple(f"{reason}: {', '.join(some)}" for reason, some in names.items())
+
+
+def _workers(trial: Trial) -> Table:
+    """Return what each number of workers brings, and the cores and the memory that it takes."""
+    points = trial.points
+    cores = [f"{each.cores:.1f}" for each in points]
+    return Table(
+        "workers",
+        "Workers of the loader",
+        (
+            Column("workers", "workers", "number", [each.workers for each in points]),
+            Column("step_ns", "step", "ns", [each.step_ns for each in points]),
+            Column("cores", "cores in use", "number", [each.cores for each in points], cores),
+            Column("worker_bytes", "memory of the workers", "bytes", [each.worker_bytes for each in points]),
+        ),
+        most={"text": len(points), "markdown": len(points), "slim": len(points)},
+    )
+
+
 def _ratio(outcome: TriedChange) -> str:
     """Return the change of a step with its interval, such as "-12 % (-14 to -10 %)"."""
     if outcome.interval is None:
@@ -91,7 +127,7 @@ def _ratio(outcome: TriedChange) -> str:
 
 
 def _note(outcome: TriedChange) -> str:
-    if outcome.verdict in {FAILED, NOT_APPLICABLE} or outcome.words:
+    if outcome.verdict == FAILED or outcome.words:
         return outcome.words
     if outcome.pays_after > 1:
         return f"pays after {units.counted(outcome.pays_after, 'step')}"

@@ -5,6 +5,7 @@ Each is about the program, so its change is made on all ranks at once.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -41,8 +42,9 @@ from nsyswrap.what_if.simulate import Simulation
 # What DistributedDataParallel puts into a bucket by default. Source: its documentation, bucket_cap_mb.
 BUCKET_BYTES = 25 << 20
 # Buckets are small where a pass has more than twice as many as it needs, and the usual one has less than a quarter of
-# the size; large where the smallest of them holds twice as much. Ours: the default's first bucket holds 1 MiB, and the
-# last one what is left; a bucket is as large as its largest parameter.
+# the size; one is large that holds twice the default and more than half of all. Ours: the default's first bucket holds
+# 1 MiB, the last one what is left, and each is at least as large as its largest parameter. Of many large ones, only the
+# last is left after the pass.
 MANY_TIMES, SMALL_PART, LARGE_TIMES = 2, 4, 2
 # The sum of integers in a kernel's name: ncclDevKernel_AllReduce_Sum_u32_RING_LL, ncclKernel_AllReduce_..._Sum_int32_t.
 # Source: NVIDIA/nccl, src/device/generate.py. DistributedDataParallel counts users of each parameter in int32. Source:
@@ -383,16 +385,20 @@ def _buckets(simulation: Simulation, sums: Sums, window: Window) -> Iterator[Fin
         rule, headline = communication.SMALL_BUCKETS, communication.SMALL_BUCKETS.headline.format(count=round(count))
         saving = predict(simulation, partial(_joined, passes, latency))
     else:
-        # The first and the last bucket of a pass may be small, and a bucket is at least as large as its last parameter.
-        inner = [each.size[1:-1] if len(each.size) > LARGE_TIMES else each.size.max(keepdims=True) for each in passes]
         largest = int(gradients.size.max())
-        if min(int(each.min()) for each in inner) < LARGE_TIMES * BUCKET_BYTES:
+        if largest < LARGE_TIMES * BUCKET_BYTES or largest <= HALF * whole:
             return
         rule = communication.LARGE_BUCKETS
         headline = rule.headline.format(size=units.size(largest))
-        saving = predict(simulation, partial(in_parts, device, round(largest / BUCKET_BYTES)))
+        saving = predict(simulation, partial(_divided, device, largest))
     if saving.time is not None and saving.time.point >= NOTE_SHARE * window.length_ns:
         yield _finding(simulation, rule, headline, gradients.row, saving, window)
+
+
+def _divided(device: int, largest: int, simulation: Simulation) -> WhatIf:
+    """Return the change "buckets of 25 MiB", for buckets that are larger; none where one parameter fills a bucket."""
+    change = in_parts(device, round(largest / BUCKET_BYTES), simulation)
+    return replace(change, assumed=f"{change.assumed}; nothing, if one parameter fills the bucket", or_nothing=True)
 
 
 def _joined(passes: list[Sums], latency: float, simulation: Simulation) -> WhatIf:
@@ -474,11 +480,8 @@ def _in_turn(simulation: Simulation, collectives: Collectives, lateness: Latenes
     charges, count = lateness.charges, len(collectives.ranks.each)
     accounts = tables.distinct(charges.account).tolist()
     computes = [each for each in accounts if account_of(each, len(lateness.phases))[0] == COMPUTES]
-    uneven = charges.of(
-        np.isin(charges.account, computes)
-        & np.isin(charges.rule.astype(str), UNEVEN)
-        & (charges.waiting != charges.late)
-    )
+    uneven = charges.of(np.isin(charges.account, computes) & (charges.waiting != charges.late))
+    uneven = uneven.of(np.isin(uneven.rule.astype(str), UNEVEN))
     if not len(uneven.wait_ns) or not _differs_in_turn(simulation.context):
         return
     by_rank = {each: int(uneven.wait_ns[uneven.late == each].sum()) for each in tables.distinct(uneven.late).tolist()}

@@ -33,8 +33,8 @@ NOT_READ = (
 )
 NO_STEP = "No operators, modules and lines, since there is no X-ray step: {reason}."
 OF_STEP = (
-    "Operators, shapes, modules and lines are those of one more step, or one of each kind: the X-ray step, which is part "
-    "of no time here. Each kernel takes them from its place in the sequence of its step."
+    "Operators, shapes, modules and lines are those of one more step, or one of each kind: the X-ray step, which is "
+    "part of no time here. Each kernel takes them from its place in the sequence of its step."
 )
 OF_RANGES = (
     "Operators are those that ranges of the capture name in the last measured step. Their types, modules and lines are "

@@ -14,6 +14,7 @@ and a GPU that take equally long hide one another. So where no change alone save
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -104,7 +105,7 @@ def _with(simulation: Simulation, reached: _Reached, candidate: Candidate) -> _R
 def _next(simulation: Simulation, reached: _Reached, candidates: Sequence[Candidate]) -> list[_Reached]:
     """Return the run after the change that saves most now, or after two that save only together; none at the end."""
     least = max(LEAST_SAVING_SHARE * reached.length, abs((simulation.simulated_ns or 0) - simulation.measured_ns))
-    single = sorted((_with(simulation, reached, each) for each in candidates), key=_length)
+    single = sorted((_with(simulation, reached, each) for each in candidates), key=partial(_weighted, reached))
     if single and reached.length - single[0].length >= least:
         return single[:1]
     pairs = [_with(simulation, one, other.chosen[-1]) for one, other in combinations(single, 2)]
@@ -113,6 +114,11 @@ def _next(simulation: Simulation, reached: _Reached, candidates: Sequence[Candid
         return []
     first = next(each for each in single if each.chosen == best.chosen[:-1])
     return [first, best]
+
+
+def _weighted(before: _Reached, after: _Reached) -> float:
+    """Return the saving of the last change, as it counts in the order of findings; the largest is the least."""
+    return (after.length - before.length) * rule_of(after.chosen[-1].rule).weight
 
 
 def _length(reached: _Reached) -> int:

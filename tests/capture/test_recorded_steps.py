@@ -5,7 +5,7 @@ from pathlib import Path
 
 from export_builder import ExportBuilder
 
-from nsyswrap.capture.recorded_run import recorded_steps_alone, shared_record
+from nsyswrap.capture.recorded_run import LINK_RATES, SCHEMA, recorded_steps_alone, shared_record
 from nsyswrap.hardware.steps_alone import read_steps_alone
 
 
@@ -25,3 +25,13 @@ def test_a_file_that_is_no_json_holds_none(tmp_path: Path) -> None:
     export = ExportBuilder().kernel(0, 10).write(tmp_path / "capture.sqlite")
     (tmp_path / "steps_alone.json").write_text("steps", encoding="utf-8")
     assert recorded_steps_alone(export) is None
+
+
+def test_times_of_collectives_are_shared_without_their_conditions(tmp_path: Path) -> None:
+    """They are in run.json, and in a redacted export without the machine's other properties."""
+    rates = {"AllReduce": [[1e6, 2e4], [4e6, 5e4]]}
+    measured = {"gpu": "NVIDIA H200", "gpus": 2, "rates": rates, "conditions": {"driver": "580"}}
+    (tmp_path / "run.json").write_text(json.dumps({"schema": SCHEMA, LINK_RATES: measured}))
+    (tmp_path / "capture.sqlite").touch()
+    (shared,) = shared_record(tmp_path / "capture.sqlite").values()
+    assert json.loads(json.dumps(shared[LINK_RATES])) == {"gpu": "NVIDIA H200", "gpus": 2, "rates": rates}

@@ -4,7 +4,7 @@ import json
 import stat
 from pathlib import Path
 
-from nsyswrap.capture.steps_alone import write_steps_alone
+from nsyswrap.capture.steps_alone import ranks_in, write_steps_alone
 
 
 def process(pid: int, rank: int | None) -> dict[str, object]:
@@ -24,3 +24,10 @@ def test_the_file_has_the_processes_by_rank(tmp_path: Path) -> None:
 def test_without_steps_there_is_no_file(tmp_path: Path) -> None:
     assert not write_steps_alone(tmp_path, [])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ranks_are_counted_once(tmp_path: Path) -> None:
+    """A process without a rank is none, and so is a folder without the file."""
+    assert ranks_in(tmp_path) == 0
+    write_steps_alone(tmp_path, [process(7, 1), process(8, 0), process(9, None), process(10, 1)])
+    assert ranks_in(tmp_path) == 2

@@ -14,7 +14,7 @@ from nsyswrap.experiments import process_turns, search
 from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.experiments.request import Request, run_request
 from nsyswrap.experiments.search import try_changes
-from nsyswrap.experiments.try_runs import TryOptions
+from nsyswrap.experiments.try_runs import TryOptions, ending_of
 
 SUPPORT = Path(__file__).parents[1] / "support"
 PROGRAM, RANKS = SUPPORT / "tried_program.py", SUPPORT / "tried_ranks.py"
@@ -55,8 +55,8 @@ def test_frozen_objects_make_collections_cheap(tmp_path: Path) -> None:
 def test_a_fused_optimizer_of_many_parameters_is_faster(tmp_path: Path) -> None:
     """One that replaces a change of the same kind is the only one to write."""
     trial = tried(tmp_path, "many", ["fused"], budget_s=120.0)
-    assert outcome(trial, "fused").verdict == "faster"
-    assert [each.spec for each in trial.kept] == ["fused"]
+    assert outcome(trial, "fused=AdamW").verdict == "faster"
+    assert [each.spec for each in trial.kept] == ["fused=AdamW"]
     assert "fused=True" in trial.kept[0].lines["PyTorch"]
 
 
@@ -68,10 +68,18 @@ def test_a_change_that_does_not_apply_says_why(tmp_path: Path) -> None:
 def test_after_a_change_that_ends_the_program_the_others_are_tried(tmp_path: Path) -> None:
     """The optimizer raises an error where it is fused."""
     trial = tried(tmp_path, "strict keeps", ["fused", "zero_grad"])
-    found = outcome(trial, "fused")
+    found = outcome(trial, "fused=Strict")
     assert found.verdict == "failed"
     assert "must not be fused" in found.words
     assert outcome(trial, "zero_grad").pairs >= 4
+
+
+def test_a_change_that_hangs_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    """The optimizer waits for ever where it is fused; the next run goes on without that."""
+    request = Request(turns=("fused", "zero_grad"), budget_s=20.0, block_s=0.02, hang_s=2.0)
+    answer = run_request(request, options(tmp_path / "out", *command("stuck keeps")))
+    assert answer.open == "fused=Stuck"
+    assert ending_of(answer) == "no step for 2 s"
 
 
 @pytest.mark.parametrize(("modes", "name"), [("writes", "results.txt"), ("saves", "model.pt")])
@@ -105,7 +113,7 @@ def test_a_program_that_writes_runs_again_only_with_leave(tmp_path: Path) -> Non
 
     trial = tried(tmp_path, "writes strict keeps", ["fused", "zero_grad"], may_write_again=refuse)
     assert [Path(each).name for paths in given for each in paths] == ["results.txt"]
-    assert [each.spec for each in trial.outcomes] == ["fused"]
+    assert [each.spec for each in trial.outcomes] == ["fused=Strict"]
     assert "writes files" in trial.notes[0]
 
 
@@ -161,5 +169,5 @@ def test_ranks_of_a_job_are_timed_with_a_change_of_their_buckets(
     assert answer.step_ns is not None
     (ready,) = answer.of("ready")
     assert ready["models"] == ["DistributedDataParallel"]
-    assert ready["processes"] == ["bucket_size=50", "bucket_size=100", "fused"]
+    assert ready["processes"] == ["bucket_size=50", "bucket_size=100", "fused=SGD"]
     assert [each["spec"] for each in answer.of("made")] == ["bucket_view"]

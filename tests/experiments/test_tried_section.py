@@ -24,7 +24,7 @@ RULE = "optimizer/many_kernels"
 
 
 def report(low: float, high: float) -> Report:
-    """Return a report that predicts, for a fused optimizer, a saving between two shares of a step."""
+    """Return a report that predicts, for a fused AdamW, a saving between two shares of a step."""
     made = hand_made.full_report()
     step = typical(made.step, made.window)
     assert step is not None
@@ -37,11 +37,11 @@ def report(low: float, high: float) -> Report:
     ("low", "high", "held"), [(0.25, 0.29, 1), (0.35, 0.4, 1), (0.351, 0.4, 0), (0.2, 0.25, 1), (0.2, 0.249, 0)]
 )
 def test_a_prediction_holds_within_the_ranges_and_what_two_runs_differ(low: float, high: float, held: int) -> None:
-    """The fused optimizer has saved 28 to 32 % of a step; two runs differ by 3 %."""
+    """The fused AdamW has saved 28 to 32 % of a step; two runs differ by 3 %."""
     made = report(low, high)
     found = tried_section(made, trial(), "")
     assert (found.fact("predictions_checked").value, found.fact("predictions_held").value) == (1, held)  # type: ignore[union-attr]
-    row = found.tables["changes"].set_index("change").loc["fused optimizer"]
+    row = found.tables["changes"].set_index("change").loc["fused AdamW"]
     assert (row["predicted_low_share"], row["predicted_high_share"]) == pytest.approx((low, high), abs=0.001)
     assert tuple(row[[f"measured{each}_share" for each in ("_low", "", "_high")]]) == pytest.approx((0.28, 0.3, 0.32))
 
@@ -52,7 +52,7 @@ def test_a_report_with_the_section_can_be_read_again(tmp_path: Path) -> None:
     made = with_tried(report(0.1, 0.2), tmp_path / "try.json")
     found = parse_report(json_report.render(made), "report.json").section("tried")
     assert found is not None
-    assert found.notes[0] == verdict(trial()) == "2.00 times as fast: fused optimizer, torch.compile (default)."
+    assert found.notes[0] == verdict(trial()) == "2.00 times as fast: fused AdamW, torch.compile (default)."
     assert found.fact("speed_ratio").value == pytest.approx(2.0)  # type: ignore[union-attr]
     rows = found.tables["changes"].set_index("change")
     assert rows["measured_share"].isna().to_dict()["set_num_threads(1)"]

@@ -92,7 +92,7 @@ def test_the_verdict_names_what_is_certain_before_values() -> None:
 
 def test_the_verdict_on_time_has_the_ratio() -> None:
     found = verification(WorkOutcome.SAME, new=times(8, 8.1, 7.9))
-    assert found.verdict.startswith("NEW does the same work as BASE and is faster: its step takes 0.80")
+    assert found.verdict.startswith("NEW does the same work as BASE and is 1.25 times as fast (1.2")
     assert found.outcome == "same work, faster"
 
 
@@ -111,3 +111,18 @@ def test_files_that_change_are_found(tmp_path: Path) -> None:
     before = changed_files(tmp_path)
     (tmp_path / "new").write_text("12345")
     assert {path: state[1] for path, state in changed_files(tmp_path, before).items()} == {"new": 5}
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        ((12, 12.1, 11.9), "is slower; a step takes 1.20 times as long (1.1"),
+        ((30, 50, 80), "is slower; by how much is uncertain"),
+        ((1, 2, 4), "is faster; by how much is uncertain"),
+        ((10, 10.1, 9.9), "takes the same time, within 5 %"),
+        ((9, 10, 12), "may be faster or slower: a step takes 0.8"),
+        ((3, 10, 30), "may be faster or slower: the times of its runs differ too much"),
+    ],
+)
+def test_the_verdict_shows_no_range_that_says_nothing(new: tuple[float, ...], words: str) -> None:
+    assert words in verification(WorkOutcome.SAME, new=times(*new)).verdict

@@ -1,11 +1,12 @@
 """The recorded run is calibrated until its step is as long as a step was without nsys."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from export_builder import ExportBuilder, trace_of
+from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
@@ -17,7 +18,7 @@ from nsyswrap.base.interval import Interval
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, ProcessSteps, StepsAlone
 from nsyswrap.loop.context import Settings, find_calls, find_context
-from nsyswrap.program.calibration import Calibration, find_calibration, median_of, periods
+from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone, median_of, periods
 from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.fixed_step import RUNS_DIFFER
@@ -198,3 +199,23 @@ def test_the_range_of_a_median_begins_at_zero_or_above(slow: int, low: int) -> N
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_few_steps_have_no_median_beyond_the_shortest_and_the_longest(count: int) -> None:
     assert median_of(np.arange(1, count + 1)) == Interval(1, float(np.median(np.arange(1, count + 1))), count)
+
+
+def test_each_rank_is_compared_with_its_own_steps_alone() -> None:
+    """Alone, the step of rank 0 takes 80 of 100 us, and that of rank 1 100 of 200 us; their order does not matter."""
+    builder, ran = ExportBuilder().gpu().gpu(1), {}
+    for rank, length in enumerate((100, 200)):
+        process, main = global_id(5000 + rank), global_id(5000 + rank, 5000 + rank)
+        ran[rank] = np.full(21, (80, 100)[rank] * US)
+        for number in range(2000 // length):
+            at = number * length * US
+            about: dict[str, Any] = {"process": process, "thread": main, "device": rank}
+            builder.range(f"step {number}", at, at + length * US, thread=main)
+            builder.kernel(at + 10 * US, at + 50 * US, launched=(at, at + 5 * US), **about)
+    timed = [ProcessSteps(5000 + rank, rank, lengths) for rank, lengths in ran.items()]
+    for each in (timed, timed[::-1]):
+        context = find_context(trace_of(builder), Settings(steps_alone=StepsAlone(tuple(each))))
+        found_alone = measured_alone(context, choose_window(context))
+        assert found_alone is not None
+        assert found_alone.share.point == pytest.approx((80 / 100 + 100 / 200) / 2, rel=0.01)
+        assert found_alone.step.point == pytest.approx(90 * US, rel=0.01)

@@ -10,7 +10,7 @@ from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import given
 from made_steps import MEASURED, US, each_step, made_loop
 from random_traces import LONGEST, Sketch, context_of, same_examples, several, sketches
-from real_captures import RealContext, RealReport, every_gpu_capture
+from real_captures import RealContext, RealReport, every_gpu_capture, more
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
@@ -77,7 +77,7 @@ def check_findings(section: Section) -> None:
 
 
 @every_gpu_capture
-@pytest.mark.parametrize("wanted", ["", "all"])
+@pytest.mark.parametrize("wanted", ["", *more("all")])
 def test_the_tables_of_a_real_capture_agree(
     real_context: RealContext, real_report: RealReport, name: str, wanted: str
 ) -> None:

@@ -318,3 +318,13 @@ def test_a_real_job_in_one_process_needs_a_process_for_each_gpu(real_context: Re
 def test_jobs_that_are_written_well_have_no_such_finding(name: str, real_context: RealContext) -> None:
     report = report_of(real_context(name), keys=("communication",))
     assert {each.rule for each in report.findings} & NEW <= {"communication/exposed"}
+
+
+def test_many_large_buckets_are_sent_beside_the_pass() -> None:
+    """Large parameters make large buckets: of four, three are sent while the next layers compute."""
+
+    def step(rank: Rank) -> None:
+        rank.phase("forward", forward)
+        rank.phase("backward", backward(*[90 * MB] * 4))
+
+    assert not found(step)

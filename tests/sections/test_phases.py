@@ -64,12 +64,15 @@ def rows_of(context: TraceContext, start: int = 0, end: int = 100) -> dict[str, 
     return {str(name): (*map(int, row),) for name, *row in zip(*columns, strict=True)}  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("phase", "text"), [(phase, text) for phase, texts in SPELLINGS.items() for text in texts])
-def test_the_usual_spellings_are_phases(phase: str, text: str) -> None:
-    context = context_of(trace_of(ExportBuilder().range(text, 0, 100).kernel(20, 30, launched=(5, 6))))
-    assert [
-        context.phases.name(int(code)) for code in context.phases.of_operations(context.trace, context.operations)
-    ] == [phase]
+def test_the_usual_spellings_are_phases() -> None:
+    """The ranges follow one another, with a kernel each."""
+    built, wanted = ExportBuilder(), [(phase, text) for phase, texts in SPELLINGS.items() for text in texts]
+    for at, (_, text) in enumerate(wanted):
+        start = 100 * at
+        built.range(text, start, start + 100).kernel(start + 20, start + 30, launched=(start + 5, start + 6))
+    context = context_of(trace_of(built))
+    codes = context.phases.of_operations(context.trace, context.operations).tolist()
+    assert [(context.phases.name(code), text) for code, (_, text) in zip(codes, wanted, strict=True)] == wanted
 
 
 def test_a_rule_of_the_user_comes_before_the_usual_spellings() -> None:

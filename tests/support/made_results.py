@@ -14,6 +14,7 @@ from made_sums import made_sums
 from made_sweeps import failed_run, gpus_sweep, keys_of, made_run, spec_of, workers_sweep
 
 from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
+from nsyswrap.experiments.loader_search import LoaderPoint
 from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.experiments.verify import Verification, VerifyOptions, decided
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
@@ -136,7 +137,7 @@ def trial(words: str = "ValueError: no") -> Trial:
             TriedChange(spec="gc", verdict="does not apply", words="the program has turned off automatic collection"),
             TriedChange(spec="threads=1", verdict="failed", words=words, alters="rounding"),
             TriedChange(
-                spec="fused", verdict="faster", low=0.68, ratio=0.7, high=0.72, after_ns=14e6, kept=True, **timed
+                spec="fused=AdamW", verdict="faster", low=0.68, ratio=0.7, high=0.72, after_ns=14e6, kept=True, **timed
             ),
             TriedChange(
                 spec="compile=default", verdict="faster", low=0.7, ratio=0.75, high=0.8, after_ns=15e6, start_ns=2e9,
@@ -144,6 +145,7 @@ def trial(words: str = "ValueError: no") -> Trial:
             ),
             TriedChange(spec="all", verdict="faster", low=0.4, ratio=0.5, high=0.6, after_ns=10e6, kept=True, **timed),
         ),
+        points=(LoaderPoint(0, 40e6, 1.0, 0), LoaderPoint(4, 20e6, 4.2, 900_000_000)),
         notes=(words,),
     )  # fmt: skip
 

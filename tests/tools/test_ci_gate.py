@@ -179,12 +179,6 @@ def test_a_gate_without_a_result_fails_the_step(tmp_path: Path) -> None:
     assert not (tmp_path / "gate.md").exists()
 
 
-def test_without_runs_of_the_base_the_gate_cannot_tell(tmp_path: Path) -> None:
-    done = shell(tmp_path, str(CI / "gate.sh"), NEW="x", AGAINST="main/*", PATH=stand_in(tmp_path, 0))
-    assert (done.returncode, (tmp_path / "gate.code").read_text()) == (0, "3\n")
-    assert (tmp_path / "gate.md").read_text().startswith(MARKER)
-
-
 @pytest.mark.parametrize(
     ("code", "strict", "expected"), [("0", "false", 0), ("1", "false", 1), ("3", "false", 0), ("3", "true", 3)]
 )
@@ -196,16 +190,6 @@ def test_the_last_step_of_the_action_decides(tmp_path: Path, code: str, strict: 
     done = shell(tmp_path, "bash", "-e", "-c", script, CODE=code, STRICT=strict)
     assert done.returncode == expected
     assert ("::warning::" in done.stdout) == (code == "3" and strict == "false")
-
-
-def test_the_action_and_the_job_name_files_that_are_there() -> None:
-    action, job = (CI / name for name in ("gate/action.yml", "gate.gitlab-ci.yml"))
-    named = re.findall(r'\$GITHUB_ACTION_PATH/([\w./-]+)"', action.read_text())
-    assert sorted(named) == ["../comment.py", "../gate.sh"]
-    assert all((action.parent / name).resolve().is_file() for name in named)
-    named = re.findall(r" nsyswrap/ci/([\w./-]+)", job.read_text())
-    assert sorted(named) == ["comment.py", "gate.sh", "keep.sh"]
-    assert all((job.parent / name).is_file() for name in named)
 
 
 def test_no_expression_stands_inside_a_script() -> None:

@@ -97,3 +97,11 @@ def test_a_packed_capture_keeps_the_same_steps_of_each_rank(
     with closing(sqlite3.connect(tool.fault_captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))) as database:
         (one,), (other,) = database.execute(collectives).fetchall()
     assert one == other > 0
+
+
+def test_the_last_rank_of_four_has_the_fault(real_report: RealReport) -> None:
+    report = real_report("jobs/late_of_four")
+    assert tool.planted_rank(tool.CASES["host_in_backward"], report) == 3
+    assert tool.planted_rank(tool.CASES["checkpoints"], report) == 0
+    assert tool.kept_by(report, 3) == ("idle/cpu", "backward")
+    assert tool.row("host_in_backward", report, {}).startswith("| `host_in_backward` | 4 | the last rank works")

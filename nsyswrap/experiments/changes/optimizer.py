@@ -19,7 +19,7 @@ def _values(program: TriedProgram, form: str) -> list[str]:
         raise NotApplicableError("the optimizer chooses the form itself")
     if form is _FUSED:
         _check_fused(program, able)
-    return [""]
+    return [type(able[0]).__name__]
 
 
 def _check_fused(program: TriedProgram, optimizers: list[Any]) -> None:
@@ -85,7 +85,7 @@ def _experiment(form: str, transformers: str) -> Experiment:
     return Experiment(
         key=form,
         place=80 if form is _FOREACH else 90,
-        name=f"{form} optimizer",
+        name=f"{form} {{value}}",
         rules=("optimizer/many_kernels", "idle/launch", "launches/launch_bound", "gpu/between_operations"),
         sets=f"{form}=True in the optimizer's groups of parameters",
         undone="The values before are set again; the state of the optimizer stays.",
@@ -94,7 +94,9 @@ def _experiment(form: str, transformers: str) -> Experiment:
         replaces=(_FOREACH,) if form is _FUSED else (),
         switch=lambda program, _value: _switch(program, form),
         lines={
-            "PyTorch": f"optimizer = torch.optim.AdamW(model.parameters(), lr=rate, {form}=True)",
+            "PyTorch": f"optimizer = {{value}}(model.parameters(), lr=rate, {form}=True)",
+            "Lightning": "def configure_optimizers(self):\n"
+            f"    return {{value}}(self.parameters(), lr=self.rate, {form}=True)",
             **({"Hugging Face Transformers": transformers} if transformers else {}),
         },
     )

@@ -47,7 +47,9 @@ def begin(request_path: str, after_import: Callable[[str, Callable[[Any], object
     events = Events(os.path.dirname(request_path))  # noqa: PTH120
     turns = Turns(request, events.note, _end)
     _note_exceptions(events)
-    guard = WriteGuard(lambda path: _refuse(events, path), lambda path: events.note("makes", path=path))
+    guard = WriteGuard(
+        lambda path: _refuse(events, path), lambda path: events.note("makes", path=path), request["own_files"]
+    )
     if not request["allow_writes"]:
         guard.begin()
 

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _WRITES = os.O_WRONLY | os.O_RDWR
@@ -23,13 +23,16 @@ class WriteGuard:
     Args:
         overwrites: Called with the path of a file that was there before and is about to be changed.
         makes: Called with the path of a file that is new, once for each path.
+        own: Files of an earlier run of the program.
     """
 
-    def __init__(self, overwrites: Callable[[str], object], makes: Callable[[str], object]) -> None:
+    def __init__(
+        self, overwrites: Callable[[str], object], makes: Callable[[str], object], own: Iterable[str] = ()
+    ) -> None:
         self._overwrites, self._makes = overwrites, makes
         self._began = time.time()
         self._temporary = os.path.realpath(tempfile.gettempdir()) + os.sep
-        self._made: set[str] = set()
+        self._made = set(own)
 
     def begin(self) -> None:
         """Look at all files from now on; a hook cannot be removed."""

@@ -38,8 +38,6 @@ LIBRARY, WAIT = "cudnn", "ynchronize"
 # Waits in a row, each after launches of cuDNN alone: a program that times a single layer has fewer kernels, and a wait
 # after each step has other kernels before it. Ours: three algorithms, each run twice.
 LEAST_WAITS, LEAST_KERNELS = 6, 3
-# The launches of the first run, before the first wait: with conversions of the layout. Ours.
-MOST_BEFORE = 4
 
 
 class Tuning(NamedTuple):
@@ -144,10 +142,6 @@ def _runs(segment: Indices, own: Flags, code: Indices, waits: int) -> Iterator[t
     bounds = np.flatnonzero(np.diff(np.concatenate([[False], timed, [False]]).astype(np.int8)))
     for first, last in zip(bounds[::2].tolist(), bounds[1::2].tolist(), strict=True):
         launches = np.flatnonzero((segment >= found[first]) & (segment <= found[last - 1]))
-        # The first run follows other work without a wait.
-        others_before = np.flatnonzero(~own[: launches[0]])
-        since = int(others_before[-1]) + 1 if len(others_before) else 0
-        launches = np.arange(max(since, int(launches[0]) - MOST_BEFORE), launches[-1] + 1)
         if last - first >= LEAST_WAITS and len(np.unique(code[launches])) >= LEAST_KERNELS:
             yield launches, int(found[last - 1])
 

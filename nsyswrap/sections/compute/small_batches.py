@@ -31,6 +31,7 @@ from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, OperatorCall
 from nsyswrap.operators.peak import KernelRates, find_rates
 from nsyswrap.operators.work import OVERWRITES, plain
 from nsyswrap.rules import compute
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
     costliest_places,
@@ -44,6 +45,7 @@ from nsyswrap.sections.compute.operator_kernels import (
 )
 from nsyswrap.sections.compute.passed_tensors import written
 from nsyswrap.sections.places import lines_of
+from nsyswrap.sections.step_memory import find_step_memory
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.saving import WhatIf
@@ -109,12 +111,20 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         words={"place": named(places), "count": count},
         lost_ns=int(joined.own_ns[mine].sum()),
         change=partial(_at_once, joined, group, remain, repeated.times),
-        advice=compute.SMALL_BATCHES.advice.format(count=count),
+        advice=compute.SMALL_BATCHES.advice.format(count=count) + Wording(_room(context), ""),
         evidence=lines_of(places, int(joined.own_ns[mine].sum())),
         simulation=simulation,
         kernels=kernels,
         window=window,
         is_usual=True,
+    )
+
+
+def _room(context: TraceContext) -> str:
+    """Return in a sentence how much more of a batch fits into the memory; empty where that is not known."""
+    step = find_step_memory(context)
+    return (
+        "" if step is None or step.larger is None else f" There is room for {step.larger:.3g} times as much, at most."
     )
 
 

@@ -3,12 +3,18 @@
 import re
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
+from nsyswrap.events.xray_record import tensors_of
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.operators.candidates import channels_last, with_alternatives
+from nsyswrap.operators.join import find_launchers
+from nsyswrap.operators.observed_calls import OperatorCall
+from nsyswrap.operators.work import plain
 from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.places import LISTED, place_lines
@@ -22,6 +28,8 @@ from nsyswrap.what_if.simulate import Simulation
 RULE, LIBRARY = "layout", "cudnn"
 # Names of convolutions begin with this.
 CONVOLUTION = "conv"
+# Copies of images between both layouts: the channels go behind the places, or before them.
+COPY, IMAGES, MOVED = "copy_", 4, frozenset({(0, 2, 3, 1), (0, 3, 1, 2)})
 # Kernels of PyTorch's group norm. On a GPU it copies images to channels-first layout. Source: group_norm.cpp; a U-Net
 # with group norms on an H200 took 16.4 ms a step, and 22.4 ms with channels last.
 GROUP_NORM = re.compile(r"Compute(?:Internal|BackwardFused)\w*CUDAKernel|ComputeFusedParamsCUDAKernel|GroupNorm")
@@ -46,8 +54,9 @@ def find_findings(
     """
     if not any(each.op.startswith(CONVOLUTION) for each in kernels.classifications):
         return ()
-    converts = np.array([each.rule == RULE and each.library == LIBRARY for each in kernels.classifications], bool)
-    mine = np.flatnonzero(converts[kernels.code]) if len(kernels.code) else np.empty(0, np.intp)
+    by_library = np.array([each.rule == RULE and each.library == LIBRARY for each in kernels.classifications], bool)
+    converts = by_library[kernels.code] | _copies(simulation.context, rows)
+    mine = np.flatnonzero(converts)
     lost = round(int(kernels.duration[mine].sum()) / gpus)
     if not worth_printing(lost, window):
         return ()
@@ -58,7 +67,7 @@ def find_findings(
     change = faster(rows[mine], 0.0, "those kernels are left out", or_nothing=converts_back)
 
     def what(run: Simulation) -> WhatIf:
-        return with_alternatives(run, change, rows, kernels.duration, converts[kernels.code], channels_last)
+        return with_alternatives(run, change, rows, kernels.duration, converts, channels_last)
 
     return (
         make_finding(
@@ -75,6 +84,31 @@ def find_findings(
             window=window,
         ),
     )
+
+
+def _copies(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
+    """Return which kernels copy images between both layouts, where the X-ray step shows it."""
+    if context.xray is None:
+        return np.zeros(len(rows), np.bool_)
+    found = find_launchers(context)
+    copies = np.append([_moves_channels(each) for each in found.calls], False).astype(np.bool_)
+    return copies[found.call[rows]] & found.exact[rows]
+
+
+def _moves_channels(call: OperatorCall) -> bool:
+    """Return whether a copy moves the channels of images before or behind their places in memory.
+
+    Heads of attention, which other copies move, swap two sizes.
+    """
+    tensors = [] if call.operator is None else list(tensors_of(call.operator.inputs))[:2]
+    if plain(call.name) != COPY or len(tensors) <= 1 or tensors[0].dtype != tensors[1].dtype:
+        return False
+    (target, source), order = tensors, range(IMAGES)
+    to, of = target.strides, source.strides
+    if to is None or of is None or len(to) != IMAGES or min(target.shape[1:]) <= 1:
+        return False
+    before, after = sorted(order, key=lambda at: -of[at]), sorted(order, key=lambda at: -to[at])
+    return tuple(before.index(each) for each in after) in MOVED
 
 
 def _costliest(kernels: ClassifiedKernels, summed: pd.DataFrame) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """Each experiment makes its change and undoes it: afterwards the program is as it was."""
 
+import ast
 import copy
 import gc
+import textwrap
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch")
 from nsyswrap.experiments.changes import experiments  # noqa: E402
 from nsyswrap.experiments.tried.experiment import Experiment, NotApplicableError, parts_of, spec_of  # noqa: E402
 from nsyswrap.experiments.tried.program import TriedProgram  # noqa: E402
+from nsyswrap.rules import RULES  # noqa: E402
 
 
 @pytest.fixture
@@ -39,6 +42,9 @@ def test_an_experiment_says_what_it_does(each: Experiment) -> None:
     assert each.alters in {"nothing", "random numbers", "rounding", "mathematics"}
     assert each.lines["PyTorch"]
     assert (each.switch is None) != (each.prepare is None)
+    for text in each.lines.values():
+        ast.parse(textwrap.indent(text.format(value="8"), " ").join(("def f():\n", "\n")))
+    assert not set(each.rules) - set(RULES)
 
 
 @pytest.mark.parametrize("form", ["foreach", "fused"])

@@ -57,6 +57,13 @@ def test_the_sums_of_gradients_are_gone(tmp_path: Path) -> None:
     assert (summed.saving.point - plain.saving.point) / STEPS / US == pytest.approx(700, rel=0.05)
 
 
+def test_the_memory_says_how_much_more_fits(tmp_path: Path) -> None:
+    """A micro-batch adds 2 GiB to 1 GiB; 137 of nearly 140 GiB are free at the most."""
+    memory = [[0, None, 1 << 30], [2, None, 3 << 30], [5, None, 1 << 30]]
+    finding = findings([product(each) for each in range(8)], tmp_path, memory=memory)[RULE]
+    assert "room for 69.4 times as much" in finding.advice
+
+
 @pytest.mark.parametrize(("count", "is_found"), [(4, True), (3, False)])
 def test_from_four_calls_on(count: int, *, is_found: bool, tmp_path: Path) -> None:
     assert (RULE in findings([product(each) for each in range(count)], tmp_path)) == is_found

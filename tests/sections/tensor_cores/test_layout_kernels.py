@@ -1,8 +1,12 @@
 """The finding on kernels that change layouts, for several GPUs; tests/attribution/test_root_causes.py has the rest."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
+from made_operators import LOOP, Made, findings, tensor
 from savings import saving_of
 
 from nsyswrap.loop.context import find_context
@@ -53,3 +57,37 @@ def test_beside_a_group_norm_channels_last_may_save_nothing(*, has_group_norm: b
     assert saving_of(layout).point == pytest.approx(300, abs=20)
     assert (saving_of(layout).low == 0) is has_group_norm
     assert ("Time both layouts" in layout.advice) is has_group_norm
+
+
+IMAGES = {"shape": [32, 64, 56, 56], "dtype": "bfloat16"}
+FIRST, LAST = [64 * 56 * 56, 56 * 56, 56, 1], [64 * 56 * 56, 1, 56 * 64, 64]
+
+
+def images(strides: list[int], dtype: str = "bfloat16") -> dict[str, Any]:
+    return IMAGES | {"strides": strides, "dtype": dtype, "storage": None}
+
+
+@pytest.mark.parametrize(
+    ("taken", "made", "is_layout"),
+    [
+        (images(FIRST), images(LAST), True),
+        (images(LAST), images(FIRST), True),
+        (images(FIRST), images(FIRST), False),
+        (images(FIRST, "float32"), images(LAST), False),  # a cast
+        (tensor(8, 16, 512, 64), {**tensor(8, 16, 512, 64), "strides": [524288, 64, 1024, 1]}, False),  # heads
+        (tensor(32, 1, 56, 56), {**tensor(32, 1, 56, 56), "strides": [3136, 1, 56, 1]}, False),  # one channel
+    ],
+)
+def test_copies_between_both_layouts_count(
+    taken: dict[str, Any], made: dict[str, Any], *, is_layout: bool, tmp_path: Path
+) -> None:
+    """Each takes 300 of 600 us of a step with a convolution."""
+    operators = [
+        Made("cudnn_convolution", [images(FIRST), tensor(64, 64, 3, 3)], [images(FIRST)], 300, CONVOLUTION),
+        Made("copy_", [made, taken, False], [made], 300, LOOP, module="norm", line=9),
+    ]
+    finding = findings(operators, tmp_path, section).get("tensor_cores/layout")
+    assert (finding is not None) == is_layout
+    if finding is not None:
+        assert finding.lost_ns == 4 * 300_000
+        assert any("model.py:9 in module norm" in each for each in finding.evidence)
