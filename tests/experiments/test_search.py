@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,15 @@ PROGRAM, RANKS = SUPPORT / "tried_program.py", SUPPORT / "tried_ranks.py"
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let the program use one core; it may write to its temporary folder, so that is not the one of the tests."""
+def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the program use one core, and a temporary folder beside that of the test, which it may write to.
+
+    Its path is short, since the workers of a loader have sockets there.
+    """
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    with tempfile.TemporaryDirectory() as temporary:
+        monkeypatch.setenv("TMPDIR", temporary)
+        yield
 
 
 def tried(folder: Path, modes: str, order: Sequence[str], **fields: object) -> Trial:
