@@ -4,7 +4,7 @@
 import copy
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -14,6 +14,8 @@ PAGE = ROOT / "docs" / "cli.md"
 # The width that the help is laid out for, whatever terminal this runs in.
 COLUMNS = 100
 
+# Words on an option begin here, below its name; the help of a terminal has them beside the longest name.
+INDENT = 4
 # An option that this many commands have with the same words is on the page once.
 SHARED = 3
 
@@ -27,6 +29,18 @@ Below each command are the names of those that it has.
 """
 
 
+class Formatter(click.HelpFormatter):
+    """Writes each option above its words, so that long names do not narrow them."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write the rows of a list of options or commands."""
+        every = list(rows)
+        if every[0][0].startswith("-"):
+            super().write_dl(every, INDENT, 0)
+        else:
+            super().write_dl(every, col_max, col_spacing)
+
+
 def contexts(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[click.Context]:
     """Yield the context of a command and of all commands under it, the command itself first.
 
@@ -36,6 +50,7 @@ def contexts(command: click.Command, name: str, parent: click.Context | None = N
         parent: The context of the command's group.
     """
     context = click.Context(command, info_name=name, parent=parent, terminal_width=COLUMNS, max_content_width=COLUMNS)
+    context.formatter_class = Formatter
     yield context
     if isinstance(command, click.Group):
         for each in command.list_commands(context):
@@ -76,7 +91,7 @@ def reference(command: click.Command, name: str) -> str:
     parts = [HEAD]
     if shared:
         every = click.Command("", params=list(shared.values()), add_help_option=False)
-        formatter = click.HelpFormatter(width=COLUMNS, max_width=COLUMNS)
+        formatter = Formatter(width=COLUMNS, max_width=COLUMNS)
         every.format_options(found[0], formatter)
         parts.append(f"{SHARED_HEAD}\n```text\n{formatter.getvalue().rstrip()}\n```\n")
     for context in found:
