@@ -32,13 +32,9 @@ Below each command are the names of those that it has.
 class Formatter(click.HelpFormatter):
     """Writes each option above its words, so that long names do not narrow them."""
 
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        """Write the rows of a list of options or commands."""
-        every = list(rows)
-        if every[0][0].startswith("-"):
-            super().write_dl(every, INDENT, 0)
-        else:
-            super().write_dl(every, col_max, col_spacing)
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = INDENT, col_spacing: int = 0) -> None:
+        """Write the rows of a list of options."""
+        super().write_dl(rows, col_max, col_spacing)
 
 
 def contexts(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[click.Context]:
@@ -72,7 +68,7 @@ def shared_options(found: Collection[click.Context]) -> dict[tuple[str, str], cl
 
 
 def without(context: click.Context, shared: Collection[tuple[str, str]]) -> tuple[str, list[str]]:
-    """Return the help of a command without shared options and --help, and the names of those shared options."""
+    """Return the help of a command and the names of its shared options; --help and a list of commands are left out."""
     command, names = copy.copy(context.command), []
     command.add_help_option, command.params = False, []
     for option in context.command.params:
@@ -81,7 +77,7 @@ def without(context: click.Context, shared: Collection[tuple[str, str]]) -> tupl
             names.append(f"`{max(option.opts, key=len)}`")
             shown.hidden = True
         command.params.append(shown)
-    return command.get_help(context), names
+    return command.get_help(context).partition("\n\nCommands:\n")[0], names
 
 
 def reference(command: click.Command, name: str) -> str:

@@ -17,7 +17,8 @@ REMARKS: dict[str, str] = {
 As in the source, kernels run for a few percent of the time (MLP, {mlp-fp32:busy}) up to nearly all of it (VGG,
 {vgg16-fp32:busy}). Three results differ. LeNet uses tensor cores here, for {lenet-amp:tensor} of its kernel time in
 mixed precision. Mixed precision does not speed up its kernels: {lenet-fp32:kernels} and {lenet-amp:kernels} a step. And
-two loader processes are about as fast as the CPU launches a step, so either may limit MLP and LeNet. VGG's step is {vgg16-fp32 / vgg16-amp:step} times as fast in mixed precision. ResNet50's kernels run
+two loader processes are about as fast as the CPU launches a step, so either may limit MLP and LeNet. VGG's step
+is {vgg16-fp32 / vgg16-amp:step} times as fast in mixed precision. ResNet50's kernels run
 {resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step} against
 {resnet50-fp32:step}: launches limit it then. AlexNet, with images of 224 by 224, waits for the loader.""",
     "MNIST and the number of loader processes": """\
