@@ -35,7 +35,7 @@ make gallery                                  # profile all cases on a GPU, and 
 Beside it, `report.json` has the kernels and the parts of a step, and `output.txt` what the program printed.
 
 - **step**: mean time of a measured step. **data**: the part of it in which the loop waits for a batch.
-- **without nsys**: the median step, simulated without the profiler's cost, as a share of the recorded median step.
+- **without nsys**: the median step, simulated without the profiler's cost, as a share of the recorded one.
 - **kernels**: time of a step in which a kernel runs. **busy**: the same as a share of the window.
 - **occupancy**: estimated from grids and resources, not measured.
 - **tensor**: share of kernel time in kernels that use tensor cores; a range where names leave it open.
