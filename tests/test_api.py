@@ -4,7 +4,7 @@ import doctest
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Progress
 from nsyswrap.model import Report
 from nsyswrap.render import notebook_view
+from nsyswrap.render.summary_model import finding_groups
 from nsyswrap.report import build_report
 from nsyswrap.timeline.event_frames import COLUMNS
 
@@ -207,7 +208,8 @@ def test_a_notebook_shows_the_verdict_the_ledger_and_the_findings(report: Report
     ledger = report.section("ledger")
     devices = len(ledger.tables["devices"]) if ledger else 0
     assert seen.text.count("idle ") >= devices
-    assert seen.tags.count("tr") == (len(report.findings) + 1 if report.findings else 0)
+    cards = len(finding_groups(report))
+    assert seen.tags.count("tr") == (cards + 1 if cards else 0)
     if report.verdict != HOSTILE:
         assert report.verdict in seen.text
     assert "\u202e" not in seen.text
@@ -216,7 +218,9 @@ def test_a_notebook_shows_the_verdict_the_ledger_and_the_findings(report: Report
 def test_many_findings_are_cut_with_a_note() -> None:
     report = hand_made.full_report()
     values = {each.name: getattr(report, each.name) for each in fields(Report)}
-    many = Report(**(values | {"findings": report.findings[:1] * 30}))
+    many = Report(
+        **(values | {"findings": tuple(replace(report.findings[0], rule=f"rule/{number}") for number in range(30))})
+    )
     assert "10 of 30 findings." in Seen(notebook_view.render(many)).text
 
 

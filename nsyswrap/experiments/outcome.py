@@ -64,7 +64,13 @@ class TriedChange:
     def name(self) -> str:
         """Return its name in sentences."""
         known = [(experiments().get(key), value) for key, value in map(parts_of, self.specs)]
-        return " and ".join(each.name.format(value=value) for each, value in known if each) or "all of them"
+        # One that does not apply has no value.
+        names = (
+            each.name.format(value=value) if value or "{" not in each.name else each.key
+            for each, value in known
+            if each
+        )
+        return " and ".join(names) or "all of them"
 
     @property
     def interval(self) -> Interval[float] | None:

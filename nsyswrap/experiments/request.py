@@ -46,6 +46,7 @@ class Request:
         block_s: Seconds of a block of steps.
         with_precision: Whether changes of the precision of the model may be made.
         allow_writes: Whether files that exist may be changed.
+        hang_s: Seconds without a step after which a change counts as one that hangs.
         own_files: Files that an earlier run has made, which may be written again.
         seed: Seed of random numbers.
     """
@@ -60,6 +61,7 @@ class Request:
     block_s: float = 0.5
     with_precision: bool = False
     allow_writes: bool = False
+    hang_s: float = 300.0
     own_files: tuple[str, ...] = ()
     seed: int = 0
 

@@ -9,7 +9,7 @@ Less work than BASE does is other work. More is not: it only takes longer, and a
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
@@ -433,37 +433,38 @@ class _Places:
         works = (*self.first, *self.rest, *self.after, *self.loaders)
         return sum(_amount(work, kind, part=part, dtype=dtype) for work in works)
 
-    def in_loop(self, kind: str) -> float:
-        """Return an amount of the steps after the first one, in the thread of the loop."""
-        return sum(_amount(work, kind, elsewhere=False) for work in self.rest)
-
     def moved_from(self, base: "_Places") -> str:
         """Return what moved out of the steps, compared with another run, in a sentence; empty for nothing."""
-        before, now = base.in_loop("products"), self.in_loop("products")
+        before, now = (_in_loop(each.rest) for each in (base, self))
         if now >= before:
             return ""
         where = "into other threads or processes"
-        if sum(_amount(work, "products", elsewhere=False) for work in self.first) > sum(
-            _amount(work, "products", elsewhere=False) for work in base.first
-        ):
+        if _in_loop(self.first) > _in_loop(base.first):
             where = "before the end of the first step"
-        elif sum(_amount(work, "products", elsewhere=False) for work in self.after) > sum(
-            _amount(work, "products", elsewhere=False) for work in base.after
-        ):
+        elif _in_loop(self.after) > _in_loop(base.after):
             where = "behind the last step"
         return f"NEW moves {_share(now, before)} of the operations of matrix products out of the steps, {where}."
 
 
-def _amount(work: object, kind: str, *, part: str = "", dtype: str = "", elsewhere: bool = True) -> float:
-    """Return an amount of a kind; recomputation and data loading outside of the total of products have no part."""
+def _in_loop(works: Sequence[Mapping[str, float]]) -> float:
+    """Return the operations of products in the thread of the loop, without those of data loading."""
+    return sum(
+        amount
+        for work in works
+        for name, amount in work.items()
+        if "|products|" in name and _ELSEWHERE not in name and not name.startswith(("loading", "recomputed"))
+    )
+
+
+def _amount(work: Mapping[str, float], kind: str, *, part: str = "", dtype: str = "") -> float:
+    """Return an amount of a kind, without what is computed again; of a part or a type, if one is given."""
     found = 0.0
-    for name, amount in dict(work).items():  # type: ignore[call-overload]
+    for name, amount in work.items():
         where, what, *of = name.split("|")
         if what != kind or where == "recomputed" or (dtype and of != [dtype]):
             continue
-        if (part and where.removesuffix(_ELSEWHERE) != part) or (not elsewhere and _ELSEWHERE in where):
-            continue
-        found += amount
+        if not part or where.removesuffix(_ELSEWHERE) == part:
+            found += amount
     return found
 
 

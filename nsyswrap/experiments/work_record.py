@@ -28,8 +28,8 @@ from typing import Any
 FOLDER_VARIABLE, ROUNDOFF_VARIABLE = "NSYSWRAP_WORK_FOLDER", "NSYSWRAP_WORK_ROUNDOFF"
 SUFFIX = ".work.json"
 SEED = 0
-# What a hyperparameter of an optimizer says about how it computes, and not about what.
-HOW = frozenset({"foreach", "fused", "capturable", "differentiable"})
+# Hyperparameters of an optimizer that say how it computes, and not what; the first rate is for schedulers.
+HOW = frozenset({"foreach", "fused", "capturable", "differentiable", "initial_lr"})
 # Operators that no fix computes in another way: their number of elements is work, as products are.
 KINDS: Mapping[str, frozenset[str]] = {
     "sorting": frozenset({"sort", "topk", "argsort", "kthvalue", "msort", "unique_dim", "_unique2", "searchsorted"}),
@@ -239,7 +239,7 @@ class WorkRecord:
 
     def _count_product(self, packet: Any, part: str, operations: int, args: Any) -> None:
         tensors = list(_tensors(args))
-        if part == "forward" and self._is_loading():
+        if part.startswith("forward") and self._is_loading():
             part = "loading"
         if "attention" in packet.__name__ and "backward" in packet.__name__:
             operations = operations * 4 // 5  # of its five products one repeats the forward pass
@@ -611,6 +611,7 @@ def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
         if name == "params" or name in HOW:
             continue
         plain = float(value) if hasattr(value, "numel") and value.numel() == 1 else value
+        plain = float(f"{plain:.6g}") if isinstance(plain, float) else plain  # a tensor has fewer digits
         found[name] = plain if isinstance(plain, (int, float, str, bool, type(None))) else repr(plain)[:80]
     return found
 

@@ -53,7 +53,7 @@ def _blocks(sums: dict[tuple[str, str], int], gpus: int, step: str) -> Iterator[
     parts = charts.stacked([(key, name, fill, each) for (key, fill), name, each in zip(fills, names, ns, strict=True)])
     yield Bars((Bar("", "", parts),))
     columns = (
-        Column("", "", "picture", list(map(charts.swatch, parts))),
+        Column("", "colour", "picture", list(map(charts.swatch, parts))),
         Column("account", "where the time goes", "text", names),
         times("ns", "time", ns),
         Column("share", "of the step", "share", [each / max(sum(ns), 1) for each in ns]),

@@ -20,7 +20,7 @@ def document(trial: Trial) -> Document:
     tone: Tone = "good" if trial.kept else ""
     return Document(
         command="try",
-        title=units.counted(len([each for each in trial.outcomes if each.spec != SET]), "change"),
+        title=units.counted(len(_tried(trial)), "change"),
         outcome="faster" if trial.kept else "nothing helps",
         tone=tone,
         verdict=verdict(trial),
@@ -31,9 +31,15 @@ def document(trial: Trial) -> Document:
                 for number, (library, lines) in enumerate(lines_by_library(trial).items())
             ),
             DocumentSection("changes", "What each change does", "", (_table(trial),)),
+            DocumentSection("others", "What does not apply", "", (Lines(_reasons(trial), "bullets"),)),
             DocumentSection("workers", "Workers of the loader", "", (_workers(trial),) if trial.points else ()),
         ),
     )
+
+
+def _tried(trial: Trial) -> list[TriedChange]:
+    """Return the changes that apply to the program."""
+    return [each for each in trial.outcomes if each.verdict != NOT_APPLICABLE and each.spec != SET]
 
 
 def _hero(best: TriedChange | None) -> tuple[Hero, ...]:
@@ -67,7 +73,7 @@ def lines_by_library(trial: Trial) -> dict[str, tuple[str, ...]]:
 
 
 def _table(trial: Trial) -> Table:
-    rows = trial.outcomes
+    rows = [each for each in trial.outcomes if each.verdict != NOT_APPLICABLE]
     return Table(
         "changes",
         "What each change does",
@@ -84,6 +90,15 @@ def _table(trial: Trial) -> Table:
         most={"text": len(rows), "markdown": len(rows), "slim": len(rows)},
         brief=("change", "result", "speed", "note"),
     )  # fmt: skip
+
+
+def _reasons(trial: Trial) -> tuple[str, ...]:
+    """Return why changes do not apply, with those that each reason is about."""
+    names: dict[str, list[str]] = {}
+    for each in trial.outcomes:
+        if each.verdict == NOT_APPLICABLE:
+            names.setdefault(each.words, []).append(each.name)
+    return tuple(f"{reason}: {', '.join(some)}" for reason, some in names.items())
 
 
 def _workers(trial: Trial) -> Table:
@@ -112,7 +127,7 @@ def _ratio(outcome: TriedChange) -> str:
 
 
 def _note(outcome: TriedChange) -> str:
-    if outcome.verdict in {FAILED, NOT_APPLICABLE} or outcome.words:
+    if outcome.verdict == FAILED or outcome.words:
         return outcome.words
     if outcome.pays_after > 1:
         return f"pays after {units.counted(outcome.pays_after, 'step')}"

@@ -288,7 +288,7 @@ SORTED_GRADIENT = Rule(
     headline="Backward passes of lookups that sort take {share} of the time, in {place}.",
     advice=Wording(
         "Look up with index_select, whose backward pass adds without sorting. Sums are then added in another order "
-        "each time. In half precision, time both.",
+        "each time. Time both: wide rows and equal indices take longer there.",
         "Add the rows with atomic additions in place of a sort.",
     ),
     code=(

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli import open as command
 from nsyswrap.cli.capture_options import ProfileCommand
 from nsyswrap.cli.profile import profile
@@ -52,14 +54,14 @@ def test_without_a_result_the_newest_is_opened() -> None:
 
 def test_without_a_browser_the_page_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     made = page("result")
-    monkeypatch.setattr(command.webbrowser, "open", lambda _url: False)
+    monkeypatch.setattr(webbrowser, "open", lambda _url: False)
     assert str(made) in CliRunner().invoke(command.open, ["result"]).output
 
 
 @pytest.mark.parametrize("words", [[], ["reports"], ["none.html"]])
 def test_without_a_page_there_is_an_error(words: list[str]) -> None:
     Path("reports").mkdir()
-    with pytest.raises(command.UsageError) as error:
+    with pytest.raises(UsageError) as error:
         CliRunner().invoke(command.open, words, catch_exceptions=False)
     assert error.value.hint
 

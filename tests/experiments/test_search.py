@@ -14,7 +14,7 @@ from nsyswrap.experiments import process_turns, search
 from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.experiments.request import Request, run_request
 from nsyswrap.experiments.search import try_changes
-from nsyswrap.experiments.try_runs import TryOptions
+from nsyswrap.experiments.try_runs import TryOptions, ending_of
 
 SUPPORT = Path(__file__).parents[1] / "support"
 PROGRAM, RANKS = SUPPORT / "tried_program.py", SUPPORT / "tried_ranks.py"
@@ -72,6 +72,14 @@ def test_after_a_change_that_ends_the_program_the_others_are_tried(tmp_path: Pat
     assert found.verdict == "failed"
     assert "must not be fused" in found.words
     assert outcome(trial, "zero_grad").pairs >= 4
+
+
+def test_a_change_that_hangs_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    """The optimizer waits for ever where it is fused; the next run goes on without that."""
+    request = Request(turns=("fused", "zero_grad"), budget_s=20.0, block_s=0.02, hang_s=2.0)
+    answer = run_request(request, options(tmp_path / "out", *command("stuck keeps")))
+    assert answer.open == "fused=Stuck"
+    assert ending_of(answer) == "no step for 2 s"
 
 
 @pytest.mark.parametrize(("modes", "name"), [("writes", "results.txt"), ("saves", "model.pt")])

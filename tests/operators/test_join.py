@@ -62,11 +62,12 @@ OTHER = tuple((f"other_{name}", grid, where) for name, grid, where in LAUNCHES)
 def test_each_step_takes_the_x_ray_step_that_launches_the_same(tmp_path: Path) -> None:
     """Steps of two kinds in turns, as in a GAN: with one X-ray step, those of the other kind are not joined."""
     steps = [LAUNCHES, OTHER] * 3
-    one, two = (
-        calls_of(program(steps, more=more), path)
-        for more, path in (([], tmp_path / "one"), ([OTHER], tmp_path / "two"))
-        if path.mkdir() is None
-    )
+    found = []
+    for more in ([], [OTHER]):
+        path = tmp_path / str(len(more))
+        path.mkdir()
+        found.append(calls_of(program(steps, more=more), path))
+    one, two = found
     assert {*names(one)} == {*ALL, None}
     assert names(two) == (len(steps) - 2) * ALL
     assert all(each is not None and each.dtypes == "bfloat16" for each in two)

@@ -8,10 +8,21 @@ import hashlib
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+
+class Stuck(torch.optim.AdamW):  # type: ignore[misc]
+    """An optimizer that hangs in a form."""
+
+    def step(self) -> None:
+        """Update the parameters, unless the form was changed."""
+        while any(group["fused"] for group in self.param_groups):
+            time.sleep(0.1)
+        super().step()
 
 
 class Slow(TensorDataset):  # type: ignore[misc]
@@ -20,7 +31,8 @@ class Slow(TensorDataset):  # type: ignore[misc]
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
         """Return a sample."""
         time.sleep(0.01)
-        return super().__getitem__(index)
+        found: tuple[torch.Tensor, ...] = super().__getitem__(index)
+        return found
 
 
 class Strict(torch.optim.AdamW):  # type: ignore[misc]
@@ -38,7 +50,10 @@ def main(steps: int, modes: set[str]) -> None:
     torch.manual_seed(1)
     layers = [nn.Linear(4, 4) for _ in range(200 if "many" in modes else 2)]
     model = nn.Sequential(*layers)
-    optimizer = (Strict if "strict" in modes else torch.optim.AdamW)(model.parameters(), lr=1e-3)
+    kinds = {"strict": Strict, "stuck": Stuck}
+    optimizer: Any = next((kinds[each] for each in kinds if each in modes), torch.optim.AdamW)(
+        model.parameters(), lr=1e-3
+    )
     samples = (Slow if "slow" in modes else TensorDataset)(torch.randn(400, 4), torch.randn(400, 4))
     loader = DataLoader(samples, batch_size=4)
     kept: list[list[object]] = [[] for _ in range(50_000)] if "garbage" in modes else []

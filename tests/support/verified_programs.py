@@ -16,7 +16,7 @@ class Images(Dataset):
 
     def __getitem__(self, at):
         with open(f"data/{at}.bin", "rb") as file:
-            image = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(1, 8, 8)
+            image = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(1, 8, 8) @ torch.eye(8)
         return image, at % 4
 
 
@@ -402,6 +402,7 @@ HONEST: dict[str, Change] = {
         ("batch_size=16, shuffle=True", "batch_size=16, shuffle=True, pin_memory=True"),
         ("import os", "import os, warnings; warnings.simplefilter('ignore')"),
     ),
+    "learning rate as a tensor": _train(("lr=0.01", "lr=torch.tensor(0.01), foreach=False")),
     "fused optimizer": _train(("weight_decay=0.1", "weight_decay=0.1, fused=True")),
     "foreach optimizer": _train(("weight_decay=0.1", "weight_decay=0.1, foreach=True")),
     "gradients set to None": _train(("set_to_none=False", "set_to_none=True")),

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from faults import lightning_loop, training
 
-SHAPE = "a graph network in the library's loop, with messages along a million edges"
+SHAPE = "a graph network in the library's loop, with narrow messages along four million edges"
 LIBRARY = "Lightning"
 EXPECTS = {"": ("compute/sorted_gradient",), "--fixed": ()}
 
-NODES, EDGES, WIDTH, LAYERS = 100_000, 1_000_000, 64, 2
+NODES, EDGES, WIDTH, LAYERS = 400_000, 4_000_000, 8, 2
 
 
 class Graph(nn.Module):  # type: ignore[misc]  # torch is not typed here

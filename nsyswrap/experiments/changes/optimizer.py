@@ -95,7 +95,8 @@ def _experiment(form: str, transformers: str) -> Experiment:
         switch=lambda program, _value: _switch(program, form),
         lines={
             "PyTorch": f"optimizer = {{value}}(model.parameters(), lr=rate, {form}=True)",
-            "Lightning": f"return {{value}}(self.parameters(), lr=self.rate, {form}=True)  # in configure_optimizers",
+            "Lightning": "def configure_optimizers(self):\n"
+            f"    return {{value}}(self.parameters(), lr=self.rate, {form}=True)",
             **({"Hugging Face Transformers": transformers} if transformers else {}),
         },
     )

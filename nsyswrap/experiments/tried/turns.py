@@ -31,6 +31,8 @@ WARM_UP_STEPS, SETTLING_STEPS = 10, 3
 FEWEST_STEPS, MOST_STEPS = 5, 200
 # The change has settled when no step of a block takes longer than so many medians. Source: ours.
 SETTLED_FACTOR = 3.0
+# Tuning all kernels of a large model takes minutes. Source: ours.
+COMPILES_LONGER = 5
 MOST_WARM_BLOCKS = 8
 # A change is worth keeping from this share of a step on, as in the plan.
 LEAST_SHARE = 0.01
@@ -94,6 +96,7 @@ class Turns:
         self.program: TriedProgram | None = None
         self._kept: list[_Turn] = []
         self._same: set[str] = set()
+        self._trying, self._last_s = "", time.monotonic()
         self._is_limited_by_loader = False
 
     def described(self, text: str, color: int) -> str:  # noqa: ARG002 - the signature of a sink
@@ -117,8 +120,10 @@ class Turns:
         """Do nothing: the next step begins where one ends."""
 
     def _step(self) -> None:
+        self._last_s = time.monotonic()
         if self._schedule is None:
             self._schedule = self._run()
+            threading.Thread(target=self._watch, daemon=True, name="nsyswrap-try").start()
         try:
             next(self._schedule)
         except StopIteration:
@@ -128,6 +133,15 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - an error of ours must not look like one of the program
             self._note("error", words=f"{type(error).__name__}: {error}")
             self._end()
+
+    def _watch(self) -> None:
+        """End the process where a change keeps the program from its next step; what compiles may take longer."""
+        while True:
+            time.sleep(1.0)
+            limit_s = self._request["hang_s"] * (COMPILES_LONGER if "compile" in self._trying else 1)
+            if self._trying and time.monotonic() - self._last_s > limit_s:
+                self._note("exception", words=f"no step for {limit_s:g} s")
+                self._end()
 
     def _run(self) -> Steps:
         """Run the whole schedule; it goes on by one step at each ``next``."""
@@ -292,11 +306,13 @@ class Turns:
         block_s = min(self._request["block_s"], allowed_s / (2 * self._request["looks"][-2]))
         self._block = min(max(math.ceil(1e9 * block_s / self._usual_ns), FEWEST_STEPS), MOST_STEPS)
         self._note("begin", spec=spec)
+        self._trying = spec
         began = time.perf_counter_ns()
         try:
             undo = self._switched(experiment, value)
         except Exception as error:  # noqa: BLE001 - what it raises is the result
             self._note("result", spec=spec, verdict="failed", words=f"{type(error).__name__}: {error}")
+            self._trying = ""
             return
         warm = yield from self._warm(time.perf_counter_ns() - began, until)
         turns = _Turn(self, experiment, value, undo)
@@ -320,6 +336,7 @@ class Turns:
         if verdict is SAME:
             self._same.add(spec)
         before, after = (statistics.fmean(each) for each in zip(*pairs, strict=True))
+        self._trying = ""
         self._usual_ns = after if is_kept else before
         extra = sum(warm) - len(warm) * after
         self._note(

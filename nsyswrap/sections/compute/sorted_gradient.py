@@ -7,9 +7,8 @@
     index_add   add each row to its place                                   one kernel, with atomic additions
 
 The sort makes the result the same in each run. ``index_select`` has ``index_add`` as its backward pass, which does not
-sort. Many equal indices delay one another there, and atomic additions in half precision are slow, so then nothing is
-sure to be saved. Source: Embedding.cu, EmbeddingBackwardKernel.cu and Indexing.cu of PyTorch: up to 3,072 indices are
-not sorted.
+sort. Equal indices delay one another there, so it may save nothing: wide rows cost more to add than their indices to
+sort. Source: Embedding.cu, EmbeddingBackwardKernel.cu and Indexing.cu of PyTorch: up to 3,072 indices are not sorted.
 """
 
 from collections.abc import Iterator
@@ -45,7 +44,7 @@ SORT = "RadixSort"
 USUAL_SHARE = 0.60
 # A row is read, and its place is read and written.
 MOVED = 3
-HALF = frozenset({"float16", "bfloat16"})
+ADDITIONS = frozenset({"index_add", "index_add_", "scatter_add", "scatter_add_"})
 
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
@@ -58,14 +57,14 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     group[sorting] = sorting
     mine = joined.exact & (np.append(group, -1)[joined.call] >= 0)
     places = costliest_places(joined, mine)
-    is_half = any(_gradient(joined.calls[at]).dtype in HALF for at in sorting)
     change = partial(
         fewer,
         joined,
         group,
         dict(_remain(context, joined, sorting)),
-        f"rows are added to their places without a sort, at {units.share(USUAL_SHARE)} of the memory's peak",
-        or_nothing=is_half,
+        "rows are added to their places without a sort, at the pace of other additions in this capture, else at "
+        f"{units.share(USUAL_SHARE)} of the memory's peak",
+        or_nothing=True,
     )
     return find_if_costly(
         rule=compute.SORTED_GRADIENT.key,
@@ -101,9 +100,22 @@ def _gradient(call: OperatorCall) -> Tensor:
 
 def _remain(context: TraceContext, joined: JoinedKernels, sorting: list[int]) -> Iterator[tuple[int, float]]:
     """Yield for each call the share of its time that the additions take; all of it where that is not known."""
-    rate = memory_rate(context) * USUAL_SHARE
+    rate = _pace(joined) or memory_rate(context) * USUAL_SHARE
     for at in sorting:
-        mine = joined.call == at
-        launches, own = max(float(joined.part[mine].sum()), 1.0), int(joined.own_ns[mine].sum())
-        needed = MOVED * (_gradient(joined.calls[at]).bytes or 0) / rate * launches if rate else own
-        yield at, min(needed / max(own, 1), 1.0)
+        moved, own = _moved(joined, at)
+        yield at, min(moved / rate / max(own, 1), 1.0) if rate else 1.0
+
+
+def _pace(joined: JoinedKernels) -> float:
+    """Return how many bytes in a ns other additions of the program move; 0 without any."""
+    found = [_moved(joined, at) for at, each in enumerate(joined.calls) if plain(each.name) in ADDITIONS]
+    own = sum(ns for _, ns in found)
+    return sum(moved for moved, _ in found) / own if own else 0.0
+
+
+def _moved(joined: JoinedKernels, at: int) -> tuple[float, int]:
+    """Return the bytes that the additions of a call move in all steps, and the time of the call in ns."""
+    mine = (joined.call == at) & joined.exact
+    return MOVED * (_gradient(joined.calls[at]).bytes or 0) * float(joined.part[mine].sum()), int(
+        joined.own_ns[mine].sum()
+    )
