@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import textstat
 
+from nsyswrap.cli import cli
 from nsyswrap.render.section_heads import HEADS
 from nsyswrap.rules import RULES
 
@@ -65,3 +67,22 @@ def of_sections() -> Iterator[str]:
 def _filled(text: str) -> str:
     names = (name for _, name, _, _ in string.Formatter().parse(text) if name)
     return text.format_map(dict.fromkeys(names, "one"))
+
+
+def of_commands() -> Iterator[str]:
+    """Yield the help of all commands and options, without examples."""
+    for command in commands(cli):
+        for paragraph in (command.help or "").split("\n\n"):
+            if not paragraph.startswith("\b"):
+                yield " ".join(paragraph.split())
+        yield from (each.help for each in command.params if isinstance(each, click.Option) and each.help)
+
+
+def commands(group: click.Command) -> Iterator[click.Command]:
+    """Yield a command and all commands below it."""
+    yield group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        found = (group.get_command(context, name) for name in group.list_commands(context))
+        for each in filter(None, found):
+            yield from commands(each)
