@@ -81,8 +81,7 @@ OUTSIDE_WAIT = Rule(
 UNTRACED_WAIT = Rule(
     key="host/untraced_wait",
     name="waits off the CPU",
-    headline="The GPU is idle for {share} of the time while the launching thread waits{range}. "
-    "The call was not recorded.",
+    headline="The GPU is idle for {share} of the time: its thread waits in a call that was not recorded{range}.",
     advice="Capture again with osrt among the traces (--trace cuda,nvtx,osrt): it names the call that waits. "
     "Then take the wait out of the step, or begin it earlier.",
     fixed="without this wait",
