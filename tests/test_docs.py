@@ -15,6 +15,7 @@ from source_rules import LAYERS
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
+from nsyswrap.base.version import __version__
 from nsyswrap.cli import COMMANDS, cli
 from nsyswrap.sections import SECTIONS
 
@@ -87,13 +88,22 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     }
 
 
-def test_the_readme_begins_with_the_two_commands() -> None:
-    """`make profile` and `make test` are at the top, and once in the whole page."""
+def test_the_readme_begins_with_a_picture_and_an_example_and_has_all_commands() -> None:
+    """They are on the first screen; `make profile` and `make test` are one block, and once in the whole page."""
     text = (ROOT / "README.md").read_text()
-    top = text.splitlines()[:12]
-    for command in ("make profile", "make test"):
-        assert any(line.startswith(command) for line in top)
-        assert text.count(command) == 1
+    top, blocks = text.splitlines()[:12], re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert any("docs/images/first-screen.png" in line for line in top)
+    assert "```text" in top
+    assert [[line.split()[:2] for line in block.splitlines()] for block in blocks] == [
+        [["pip", "install"], ["nsyswrap", "setup"], ["nsyswrap", "doctor"]],
+        [["nsyswrap", "profile"], ["nsyswrap", "open"]],
+        [["make", "profile"], ["make", "test"]],
+    ]
+    assert text.count("make profile") == text.count("make test") == 1
+
+
+def test_the_readme_names_the_wheel_of_this_version() -> None:
+    assert f"dist/nsyswrap-{__version__}-py3-none-any.whl" in (ROOT / "README.md").read_text()
 
 
 def test_the_readme_names_only_targets_that_exist() -> None:
@@ -159,6 +169,7 @@ def cli_reference() -> ModuleType:
 
 # Options that pages name of programs of others, and of programs of the user in examples.
 OPTIONS_OF_OTHERS = {
+    "uvx": {"--from"},
     "nsys": {
         "--cuda-graph-trace",
         "--cuda-um-cpu-page-faults",

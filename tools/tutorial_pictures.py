@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Make the pictures of docs/tutorial.md again from the committed samples: `python tools/tutorial_pictures.py`.
+"""Make the pictures of README.md and docs/tutorial.md again from the samples: `python tools/tutorial_pictures.py`.
 
 It opens the reports in Chromium, does what the tutorial says, and takes a screenshot of what is then on the screen.
 """
@@ -69,13 +69,14 @@ def summary(page: Page) -> bytes:
 
 # Name of each picture -> the page it is made from, and how.
 PICTURES: dict[str, tuple[str, Callable[[Page], bytes]]] = {
-    "verdict": ("before", screen),
-    "step": ("before", step),
-    "steps": ("before", two_steps),
-    "finding": ("before", finding),
-    "timeline": ("before", timeline),
-    "after": ("after", screen),
-    "summary": ("before", summary),
+    "first-screen": ("before", screen),
+    "tutorial-verdict": ("before", screen),
+    "tutorial-step": ("before", step),
+    "tutorial-steps": ("before", two_steps),
+    "tutorial-finding": ("before", finding),
+    "tutorial-timeline": ("before", timeline),
+    "tutorial-after": ("after", screen),
+    "tutorial-summary": ("before", summary),
 }
 
 
@@ -87,9 +88,9 @@ def main() -> None:
         for name, (opened, taken) in PICTURES.items():
             page = browser.new_page(viewport=SCREEN, color_scheme="light")
             page.goto(pages[opened].as_uri())
-            (IMAGES / f"tutorial-{name}.png").write_bytes(taken(page))
+            (IMAGES / f"{name}.png").write_bytes(taken(page))
             page.close()
-            print(f"made tutorial-{name}.png")
+            print(f"made {name}.png")
         browser.close()
 
 

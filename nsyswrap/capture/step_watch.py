@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.capture.annotate.injection import Injection
-from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP, Schedule
+from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP, XRAYING, Schedule
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.steps_alone import write_steps_alone
 from nsyswrap.capture.xray_file import write_xray
@@ -22,7 +22,7 @@ PATIENCE_S = 120.0
 _LOOK_S = 0.5
 _START_TIMEOUT_S = 60.0
 
-_ORDER = (WARM_UP, ALONE, RECORDING, ENDED_PHASE)
+_ORDER = (WARM_UP, ALONE, RECORDING, XRAYING, ENDED_PHASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class StepState:
     """Where a program is that records its own steps.
 
     Attributes:
-        phase: ``warm-up``, ``alone`` (timed, not recorded), ``recording`` or ``ended``.
+        phase: ``warm-up``, ``alone`` (timed, not recorded), ``recording``, ``x-ray`` or ``ended``.
         step: The number of the newest step; None where it is not known.
         per_s: Steps in a second; None where it is not known.
         left_s: Seconds until the phase ends; None where they are not known.

@@ -1,5 +1,6 @@
 """`nsyswrap analyze`: print the report of a capture."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from nsyswrap.cli.output import check_not_input, file_options, form_of, format_o
 from nsyswrap.cli.terminal import SUMMARY, rendered
 
 FORMS = ("text", "json", "csv", "markdown")
+PAGE_SUFFIXES = (".html", ".htm")
 
 
 @click.command()
@@ -31,6 +33,8 @@ def analyze(  # noqa: PLR0913 - one argument an option
 ) -> None:
     """Print the report of CAPTURE, which is a .nsys-rep, a .sqlite export or a report.json.
 
+    Text begins with the answer in 20 lines at most; tables follow. `nsyswrap report` writes the page.
+
     A report.json already holds the numbers of one window, so it takes none of the options --window, --step-range,
     --step-kernel, --phase and --kernel-rules.
 
@@ -42,6 +46,9 @@ def analyze(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze capture.sqlite --sections ledger,kernels
       nsyswrap analyze report.json --format markdown
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    if form is None and output is not None and output.suffix.lower() in PAGE_SUFFIXES:
+        hint = f"nsyswrap report {shlex.quote(str(capture))} -o {shlex.quote(str(output))} writes the page"
+        raise UsageError("analyze writes no page", hint=hint)
     form = form_of(form, output, FORMS) if view == SUMMARY else form or "text"
     if view != SUMMARY and form != "text":
         hint = f"leave out --view: --format {form} holds every table of the report, including those of this view"

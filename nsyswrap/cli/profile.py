@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -392,8 +393,8 @@ def print_summary(report: "Report", folder: Path, notes: tuple[str, ...], *, for
         except ExportError as error:
             raise CaptureError(error.message, hint=f"the result is in {folder / 'report.json'}") from error
     elif not quiet:
-        click.echo(rendered("text", report, to_terminal=True, stream=sys.stderr), err=True)
-    for note in notes if form == "json" or quiet else ():  # the summary shows the notes
+        click.echo(rendered("brief", report, to_terminal=True, stream=sys.stderr), err=True)
+    for note in notes if form == "json" or quiet else report.notes:
         click.echo(f"note: {note}", err=True)
     secrets = report.session.secrets
     if secrets:
@@ -406,7 +407,7 @@ def print_summary(report: "Report", folder: Path, notes: tuple[str, ...], *, for
     ranks = sorted(folder.glob("rank-*/capture.nsys-rep"))
     place, name = (folder / "rank-*", "captures") if ranks else (folder, "capture")
     click.echo(f"{name:8} {place / 'capture.nsys-rep'}   (opens in the Nsight Systems GUI)", err=True)
-    click.echo(f"report   {folder / PAGE_NAME}", err=True)
+    click.echo(f"report   {folder / PAGE_NAME}   (nsyswrap open {shlex.quote(str(folder))})", err=True)
 
 
 def write_json(path: Path, value: object) -> None:

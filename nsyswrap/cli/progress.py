@@ -1,7 +1,7 @@
 """Progress of a capture on stderr: bars on a terminal, one line for each phase elsewhere.
 
-While the program runs, the terminal belongs to it: progress is shown in the terminal's title, where it cannot overwrite
-the program's output.
+While the program runs, the terminal belongs to it: the title of the terminal shows step, rate and time left, where they
+cannot overwrite the program's output. A line says what begins.
 """
 
 import itertools
@@ -32,6 +32,7 @@ STEP_LABELS = {
     "warm-up": "warm-up",
     "alone": "timing steps, not recorded yet",
     "recording": "recording steps",
+    "x-ray": "X-ray of a step: what each operator does",
     "ended": "steps are recorded, the program runs on",
 }
 
@@ -196,6 +197,7 @@ class _Bars:
         self._bars = _display("bar")
         self._tasks: dict[Phase, TaskID] = {}
         self._title = _Title()
+        self._begun = ""
 
     def __enter__(self) -> None:
         return
@@ -208,6 +210,9 @@ class _Bars:
 
     def show_steps(self, state: StepState) -> None:
         self._title.text = _step_text(state)
+        if state.phase != self._begun:
+            self._begun = state.phase
+            click.echo(f"nsyswrap: {_step_text(state)}", err=True)
 
     def __call__(self, phase: Phase, share: float | None) -> None:
         if phase is Phase.RUNNING:

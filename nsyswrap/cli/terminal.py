@@ -37,7 +37,7 @@ def rendered(
     """Return the report in one format; text is fitted to the terminal.
 
     Args:
-        form: A format of ``nsyswrap.render``.
+        form: A format of ``nsyswrap.render``, or ``brief``: the answer in 20 lines of text.
         report: The report.
         to_terminal: Whether the result goes to ``stream``, which may be a terminal.
         view: A view of ``nsyswrap.render.views``, or ``SUMMARY``. Its lines are cut only on a terminal.
@@ -47,7 +47,7 @@ def rendered(
 
     if form == "html":
         return documents.render("report", form, report, editor=editor.checked(os.environ.get(editor.VARIABLE, "")))
-    if form != "text":
+    if form not in {"text", "brief"}:
         return render(form, report)
     is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
     if view != SUMMARY:

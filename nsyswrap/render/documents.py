@@ -16,10 +16,11 @@ FORMS = ("text", "json", "html", "markdown")
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     **dict.fromkeys(("comparison", "gate", "many", "sweep", "try", "verification"), FORMS),
     "history": ("html",),
-    "report": ("text", "html", "slim", "markdown"),
+    "report": ("text", "brief", "html", "slim", "markdown"),
     "run": ("text", "json"),
 })  # fmt: skip
 """Each kind of result, and the forms that its command offers."""
+_WRITERS = {"slim": "html", "brief": "text"}
 
 
 def render(  # noqa: PLR0913 - what each form takes
@@ -47,9 +48,10 @@ def render(  # noqa: PLR0913 - what each form takes
     if form not in KINDS[kind]:
         raise UsageError(f"there is no form {form!r}", hint=f"Choose one of: {', '.join(KINDS[kind])}.")
     made = importlib.import_module(f"nsyswrap.render.{kind}_document")
-    writer = importlib.import_module(f"nsyswrap.render.{'html' if form == 'slim' else form}_writer")
+    writer = importlib.import_module(f"nsyswrap.render.{_WRITERS.get(form, form)}_writer")
     if form == "json":
         return str(writer.write(made.tree(result)))
     page = {"form": form, "editor": editor}
-    of_form: dict[str, dict[str, Any]] = {"text": {"width": width, "colour": colour}, "slim": page, "html": page}
+    text = {"width": width, "colour": colour}
+    of_form: dict[str, dict[str, Any]] = {"text": text, "brief": {**text, "is_brief": True}, "slim": page, "html": page}
     return str(writer.write(made.document(result), **of_form.get(form, {})))

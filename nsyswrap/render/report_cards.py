@@ -51,8 +51,8 @@ def written(card: Entry) -> Entry:
     """Return a card for a text: its times in lines."""
     effect, numbers = card.effect, [f"{label} {value}" for label, value in card.cost]
     if effect is not None and effect.saving:
-        of_range = f" ({effect.range})" if effect.range else ""
-        numbers = [f"{effect.after} {effect.label}: {effect.saving}{of_range}, {effect.how}"]
+        of_range = f" ({effect.range.rpartition(' ')[0]})" if effect.range else ""
+        numbers = [f"{effect.after}{of_range} {effect.label}; {effect.saving}, {effect.how}"]
     lines = (*(", ".join(numbers),), card.measured, *(f"{where}: {times}" for where, times in card.also), card.place)
     return card._replace(lines=tuple(filter(None, lines)), evidence=card.evidence[:_MOST_EVIDENCE])
 

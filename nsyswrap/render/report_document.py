@@ -66,13 +66,14 @@ _LEDGER, _IDLE = "GPU time breakdown", "Why the GPU was idle"
 
 def document(report: Report) -> Document:
     """Return the report as a document."""
-    window = f"{report.window.label}, {units.duration(report.window.length_ns)}"
+    length = units.duration(report.window.length_ns)
+    window = f"{report.window.label}, {length}"
     gpus, started = summary_model.gpus_in_words(report), report.session.started_utc
     below = tuple(page_sections.sections(report))
     return Document(
         command="",
         title=report.capture.name,
-        about=(("GPU", f"{gpus}; {window}"),),
+        about=(("GPU", f"{gpus}; {summary_model.short(report.window)}, {length}"),),
         verdict=report.verdict,
         lead=tuple(_lead(report)),
         sections=(
@@ -112,12 +113,12 @@ def _lead(report: Report) -> Iterator[Block]:
     finding = next((each for each in report.findings if each.rule == report.verdict_rule), None)
     if finding is not None:
         yield Lines((f"Do first: {finding.advice}",), "headline", PAGES, links=(report_cards.verdict_anchor(report),))
-        place = summary_model.code_line(finding)
+        place, forms = summary_model.code_line(finding), PAGES | MARKDOWN
     else:
-        operators = report.section("operators")
+        operators, forms = report.section("operators"), EVERYWHERE
         line = None if operators is None else operators.fact("costliest_line")
         place = "" if line is None or not line.value else f"Launched at: {line.value}"
-    yield Lines((f"{place}.",) if place else (), "fine")
+    yield Lines((f"{place}.",) if place else (), "fine", forms)
 
 
 def _title(report: Report) -> str:
@@ -156,11 +157,8 @@ def _plan(report: Report) -> DocumentSection:
         Lines(report.plan.notes, "fine"),
         Lines(report.notes, "notes"),
     )
-    ordered = (
-        "the plan first, each step with those above it; other " if report.plan.changes else "by predicted saving; "
-    )
-    of = f"{ordered}savings do not add up" if found else ""
-    return DocumentSection("plan", "What to do" if found else "", of, blocks, group=_ANSWER)
+    of = "do these in order; each includes those above" if report.plan.changes else "savings do not add up"
+    return DocumentSection("plan", "What to do" if found else "", of if found else "", blocks, group=_ANSWER)
 
 
 def _next(report: Report) -> DocumentSection:
@@ -348,7 +346,7 @@ def _elsewhere(report: Report) -> Iterator[DocumentSection]:
     count = sum(is_on_page_only(section.key) for section in report.sections)
     if count:
         more = units.counted(count, "more section")
-        words = f"The page and JSON hold {more}: kernels, copies, calls and the rest."
+        words = f"The page and JSON hold {more}: nsyswrap report {report.capture.name}"
         yield DocumentSection("elsewhere", "", "", (Lines((words,), "fine", TERMINAL),))
 
 

@@ -12,7 +12,7 @@ from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.model import Report
 from nsyswrap.render import charts, hues, summary_model, vocabulary
-from nsyswrap.render.document import Bar, Hero
+from nsyswrap.render.document import PAGES, TERMINAL, Bar, Hero
 from nsyswrap.render.escape import visible
 from nsyswrap.render.step_scale import StepScale, step_scale
 from nsyswrap.rules.work_names import LEDGER_NAMES
@@ -72,7 +72,7 @@ def hero(report: Report) -> Hero | None:
         row = charts.stacked([("after", then.name, "#929292", then.time.point)], length_ns)
         ends = (scale.percent(then.time.low), scale.percent(then.time.high))
         bars.append(Bar(then.name, scale.text(then.time.point), row, _range(scale, then.time), ends))
-    return Hero(tuple(bars), _sure(report, scale, then))
+    return Hero(tuple(bars), _sure(report, scale, then), forms=PAGES | TERMINAL)
 
 
 def _range(scale: StepScale, time: Interval[int]) -> str:

@@ -1,5 +1,6 @@
-"""A document for a terminal: the verdict first, then the first rows of its tables, readable without colour."""
+"""A document for a terminal: the answer in 20 lines, then the first rows of its tables, readable without colour."""
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +11,7 @@ from rich.text import Text
 
 from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.distinct_names import shorten_all
-from nsyswrap.render.document import Bars, Block, Document, Entries, Facts, Lines, Table, blocks_of
+from nsyswrap.render.document import Bars, Block, Document, Entries, Entry, Facts, Hero, Lines, Table, blocks_of
 from nsyswrap.render.escape import ELISION, elide, visible
 from nsyswrap.render.rows import is_prose
 
@@ -28,20 +29,48 @@ _TITLE_WIDTH, _NAME_WIDTH, _LEAST_NAME = 120, 36, 16
 _GAP = 2
 # Lists of several words have their texts below each other.
 _WORD_WIDTH = 7
+# The answer: hero, cards and what comes after them. Ours: what stays in sight above the prompt of a small terminal.
+MOST_LINES = 20
+_BAR, _BAR_WIDTH = "\N{FULL BLOCK}", 30
 
 
-def write(document: Document, *, width: int = 80, colour: bool = False) -> str:
+def write(document: Document, *, width: int = 80, colour: bool = False, is_brief: bool = False) -> str:
     """Return the document as text for a terminal.
 
     Args:
         document: The document.
         width: Largest line width in columns.
         colour: Whether to add terminal colours; no information is in the colour alone.
+        is_brief: Whether to return only the answer of a report, of at most 20 lines.
     """
-    return printed(_parts(document, width), width=width, colour=colour)
+    return printed(_parts(document, width, is_brief=is_brief), width=width, colour=colour)
 
 
-def _parts(document: Document, width: int) -> Iterator[RenderableType]:
+def _parts(document: Document, width: int, *, is_brief: bool) -> Iterator[RenderableType]:
+    head = list(_head(document, width))
+    yield from head
+    sections = list(document.in_form("text"))
+    for section in sections[:1] if is_brief else sections:
+        cuts = [block.cut_in("text") for block in section.blocks if isinstance(block, Table) and not block.is_titled]
+        note = "; ".join(filter(None, (section.of, *cuts)))
+        line = Text("\n" if section.title else "").append(visible(section.title).upper(), style=_HEADING)
+        above = [line.append(f"  {visible(note)}", style=_MUTED) if note else line]
+        yield from above
+        for at, block in enumerate(section.blocks):
+            if isinstance(block, Entries) and block.is_numbered:
+                below = [part for each in section.blocks[at + 1 :] if _is_answer(each) for part in _block(each, width)]
+                yield from _cards(block, width, MOST_LINES - _height([*head, *above, *below], width))
+            elif _is_answer(block) or not is_brief:
+                indent = 2 if section.title else 0
+                yield from (Padding(part, (0, 0, 0, indent)) for part in _block(block, width - indent))
+
+
+def _is_answer(block: Block) -> bool:
+    """Return whether a block is part of the answer; notes about the capture are not."""
+    return not isinstance(block, Lines) or block.role != "notes"
+
+
+def _head(document: Document, width: int) -> Iterator[RenderableType]:
     title = elide(document.title, _TITLE_WIDTH)
     yield Text(f"nsyswrap {document.command}".rstrip() + "  ", style=_MUTED).append(title, style=_HEADING)
     longest = max((len(label) for label, _ in document.about), default=0)
@@ -49,18 +78,9 @@ def _parts(document: Document, width: int) -> Iterator[RenderableType]:
         yield Text(f"{visible(label):{longest}}  {visible(words)}", style=_MUTED)
     yield Text("\n").append(visible(document.verdict), style=_STYLES[document.tone])
     lead = blocks_of(document.lead, "text")
-    yield from [Text("")] if lead else []
+    yield from [Text("")] if lead and not isinstance(lead[0], Hero) else []
     for block in lead:
-        yield from _block(block, width)
-    for section in document.in_form("text"):
-        cuts = [block.cut_in("text") for block in section.blocks if isinstance(block, Table) and not block.is_titled]
-        note = "; ".join(filter(None, (section.of, *cuts)))
-        line = Text("\n" if section.title else "").append(visible(section.title).upper(), style=_HEADING)
-        yield line.append(f"  {visible(note)}", style=_MUTED) if note else line
-        for block in section.blocks:
-            is_list = isinstance(block, Entries) and block.is_numbered
-            indent = 2 if section.title and not is_list else 0
-            yield from (Padding(part, (0, 0, 0, indent)) for part in _block(block, width - indent))
+        yield from _hero(block, width) if isinstance(block, Hero) else _block(block, width)
 
 
 def _block(block: Block, width: int) -> Iterator[RenderableType]:
@@ -89,16 +109,70 @@ def _block(block: Block, width: int) -> Iterator[RenderableType]:
                 yield Text(visible(cut), style=_MUTED)
 
 
+def _hero(hero: Hero, width: int) -> Iterator[RenderableType]:
+    """Yield a line for each bar on one scale: its name, its time, the bar and its range."""
+    longest = max(len(bar.name) for bar in hero.bars)
+    amount = max(len(bar.amount) for bar in hero.bars)
+    room = min(_BAR_WIDTH, width - longest - amount - 2 * _GAP - max(len(bar.range) for bar in hero.bars) - _GAP)
+    for bar in hero.bars:
+        filled = sum(float(part.width) for part in bar.parts) / 100
+        drawn = _BAR * max(round(filled * room), 1) if room > 0 else ""
+        line = f"{bar.name:{longest}}  {bar.amount:>{amount}}  {drawn:{max(room, 0)}}  {bar.range}"
+        yield Text(visible(line), no_wrap=True)
+
+
+def _cards(block: Entries, width: int, room: int) -> Iterator[RenderableType]:
+    """Yield the first cards in so many lines: as many as fit with the first advice, then as many details as fit."""
+    shown = block.entries[: block.most[False]]
+    best = _first_cards(block, 1, 0)
+    for count in range(1, len(shown) + 1):
+        for details in range(1, sum(map(len, map(_details, shown[:count]))) + 1):
+            parts = _first_cards(block, count, details)
+            if _height(parts, width) <= room:
+                best = parts
+    yield from best
+
+
+def _details(one: Entry) -> list[str]:
+    """Return the lines of a card after its times, what to do first."""
+    return [*_advice(one), *one.lines[1:]]
+
+
+def _first_cards(block: Entries, count: int, details: int) -> list[RenderableType]:
+    """Return some cards, so many of their details, and the number of cards that are left out."""
+    parts: list[RenderableType] = []
+    for number, one in enumerate(block.entries[:count], 1):
+        parts.append(Text(f"{number} ").append(_word(one, _WORD_WIDTH)).append(f"  {visible(one.headline)}"))
+        lines = [*one.lines[:1], *_details(one)[:details]]
+        details = max(details - len(lines) + 1, 0)
+        parts += [Padding(Text(visible(line)), (0, 0, 0, 2)) for line in lines]
+    rest = len(block.entries) - count
+    return [*parts, *([Text(visible(f"{rest} more {block.noun}"), style=_MUTED)] if rest else [])]
+
+
+def _height(parts: Sequence[RenderableType], width: int) -> int:
+    """Return the lines that parts take; blank lines at the end do not count."""
+    return printed(parts, width=width, colour=False).count("\n") if parts else 0
+
+
+def _word(one: Entry, width: int) -> Text:
+    return Text(f"{visible(one.word):{width}}", style=_STYLES.get(one.severity, ""))
+
+
+def _advice(one: Entry) -> list[str]:
+    """Return the first clause of the advice."""
+    clause, *more = re.split(r"(?<=[.;])\s", one.advice, maxsplit=1)
+    return [f"Try this: {clause.rstrip('.;') + ELISION if more else clause}"] if clause else []
+
+
 def _entries(block: Entries) -> Iterator[RenderableType]:
-    """Yield a line for each entry, its further lines below it; advice is cut at the first semicolon."""
+    """Yield a line for each entry, its further lines below it."""
     shown, rest = block.cut("text")
     longest = max(_WORD_WIDTH, *(len(one.word) for one in shown))
-    for number, one in enumerate(shown, 1):
+    for one in shown:
         said = f"{one.title}: {one.note}" if one.title and one.note else one.title or one.headline
-        word = Text(f"{visible(one.word):{longest}}", style=_STYLES.get(one.severity, ""))
-        yield Text(f"{number} " if block.is_numbered else "").append(word).append(f"  {visible(said)}")
-        clause, more, _ = one.advice.partition(";")
-        advice = [f"Try this: {clause}{more and ELISION}"] if clause and "text" in block.advised else []
+        yield _word(one, longest).append(f"  {visible(said)}")
+        advice = _advice(one) if "text" in block.advised else []
         yield from (Padding(Text(visible(line)), (0, 0, 0, 2)) for line in (*one.lines, *advice))
     if rest:
         yield Text(visible(rest), style=_MUTED)

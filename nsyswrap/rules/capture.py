@@ -7,7 +7,7 @@ OVERHEAD = Rule(
     key="capture/overhead",
     name="recording of NVTX ranges",
     headline="The CPU records NVTX ranges for {share} of the time while the GPU waits.",
-    advice="Take ranges out of inner loops, or profile with --trace cuda,osrt; the saving is one of profiled "
+    advice="Take ranges out of inner loops, or profile with --trace cuda,osrt. The saving is one of profiled "
     "runs alone.",
     code=(
         CodeChange(

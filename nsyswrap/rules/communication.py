@@ -50,7 +50,7 @@ UNUSED_PARAMETERS = Rule(
     key="communication/unused_parameters",
     name="search for unused parameters",
     headline="DistributedDataParallel searches each step for unused parameters, and no rank had any.",
-    advice="Leave find_unused_parameters=True out: each backward pass then skips the search on the host, a copy and an "
+    advice="Leave find_unused_parameters=True out. Each backward pass then skips the search on the host, a copy and an "
     "all-reduce.",
     code=(
         CodeChange(PYTORCH, "model = DistributedDataParallel(model)  # find_unused_parameters=False is the default"),
@@ -63,8 +63,8 @@ BUFFERS = Rule(
     key="communication/buffers",
     name="buffers broadcast in each forward pass",
     headline="Each forward pass begins with a broadcast of the model's buffers from the first rank.",
-    advice="Give DistributedDataParallel broadcast_buffers=False, where ranks may keep their own running statistics; "
-    "the first rank's are those of a checkpoint either way.",
+    advice="Give DistributedDataParallel broadcast_buffers=False, where ranks may keep their own running statistics. "
+    "The first rank's are those of a checkpoint either way.",
     code=(CodeChange(PYTORCH, "model = DistributedDataParallel(model, broadcast_buffers=False)"),),
     fixed="without the broadcast of buffers",
     drawn_as=("gpu", "communication"),
@@ -75,7 +75,7 @@ SMALL_BUCKETS = Rule(
     key="communication/small_buckets",
     name="small gradient buckets",
     headline="Gradients are summed in {count} small buckets a pass, and each costs a launch and a latency.",
-    advice="Let a bucket hold 25 MiB, as is the default: leave bucket_cap_mb out, or set it to 25.",
+    advice="Let a bucket hold 25 MiB, as is the default. Leave bucket_cap_mb out, or set it to 25.",
     code=_BUCKETS,
     fixed="with buckets of 25 MiB",
     drawn_as=("gpu", "communication"),
@@ -103,8 +103,8 @@ DATA_PARALLEL = Rule(
     key="communication/data_parallel",
     name="one process for all GPUs",
     headline="One process drives {gpus} GPUs: it copies the weights to all of them in each step, and launches for all.",
-    advice="Use DistributedDataParallel, started by torchrun with a process for each GPU, instead of nn.DataParallel: "
-    "weights stay on the GPUs, and each process launches for its own.",
+    advice="Use DistributedDataParallel, started by torchrun with a process for each GPU, instead of nn.DataParallel. "
+    "Weights stay on the GPUs, and each process launches for its own.",
     code=(
         CodeChange(
             PYTORCH,

@@ -30,7 +30,7 @@ ATTENTION_BY_PARTS = Rule(
 ACTIVATION_BY_PARTS = Rule(
     key="compute/activation_by_parts",
     name="activations written by parts",
-    headline="Activations by parts take {share} of the time: products, sums and a bend one by one, in {place}.",
+    headline="Activations by parts take {share} of the time: each operation of them is a kernel, in {place}.",
     advice=Wording(
         "Use the operator for the whole function, such as torch.nn.functional.gelu: it reads and writes once.",
         "Use one kernel for the whole function: it reads and writes once.",
@@ -112,7 +112,7 @@ KERNELS = Rule(key="compute/kernels", name="what limits the kernels", fixed="wit
 LOSS_BY_PARTS = Rule(
     key="compute/loss_by_parts",
     name="losses written by parts",
-    headline="A loss by parts takes {share} of the time: softmax, logarithm and choice one by one, in {place}.",
+    headline="A loss by parts takes {share} of the time: softmax, logarithm and choice, one kernel each, in {place}.",
     advice=Wording(
         "Use torch.nn.functional.cross_entropy, which keeps one tensor of the scores' size. It has weights, ignored "
         "classes and label smoothing, too.",
@@ -134,7 +134,7 @@ LOSS_BY_PARTS = Rule(
 MISALIGNED = Rule(
     key="compute/misaligned",
     name="products with misaligned sizes",
-    headline="Products of matrices with a size of {size} take {share} of the time: it forbids full loads, in {place}.",
+    headline="Products of matrices with a size of {size} take {share} of the time: it prevents full loads, in {place}.",
     advice=Wording(
         "Make the size a multiple of 64 elements, of 8 in half precision at least: {change}. What is added is never "
         "used: rows of a vocabulary that no token has, or columns of zeros.",
@@ -189,7 +189,7 @@ OLDER_KERNEL = Rule(
     cases=(
         Advice(
             headline="Products of matrices take {share} of the time on kernels that load few bytes at once, in "
-            "{place}: their data begins beside a full load.",
+            "{place}: their data is not aligned.",
             advice=Wording(
                 "Begin slices at a multiple of 16 bytes, 8 elements in half precision: leave out the last columns, not "
                 "the first. Or copy the slice once, before the steps: .contiguous().",

@@ -9,7 +9,7 @@ WAIT_LESS_BY_KIND = {
     "the next step first, and read values every n steps.",
     "server": "Each step's tokens are read back. Let the engine prepare the next step meanwhile (vLLM: "
     "--async-scheduling), and ask for less: log probabilities only where they are needed.",
-    "openacc": "Wait less often: async on regions and updates, and one wait where the host needs the result; keep "
+    "openacc": "Wait less often: async on regions and updates, and one wait where the host needs the result. Keep "
     "data on the GPU in data regions.",
 }
 COPY_PINNED = (
@@ -22,7 +22,7 @@ COPY_PINNED_BY_KIND = {
     "async, and keep data on the GPU in data regions.",
 }
 ALLOCATE_ONCE = (
-    "Allocate once, before the loop; or from a pool that keeps what is freed: cudaMallocAsync with a "
+    "Allocate once, before the loop. Or use a pool that keeps what is freed: cudaMallocAsync with a "
     "release threshold (cudaMemPoolAttrReleaseThreshold)."
 )
 ALLOCATE_ONCE_BY_KIND = {

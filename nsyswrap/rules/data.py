@@ -12,7 +12,7 @@ WORKER_START = Rule(
         "The GPU starves for {share} of the time while processes that load data are started again.",
     ),
     advice=Wording(
-        "Keep them: DataLoader(persistent_workers=True); or make epochs longer.", "Start them once and keep them."
+        "Keep them: DataLoader(persistent_workers=True). Or make epochs longer.", "Start them once and keep them."
     ),
     code=(
         CodeChange(PYTORCH, "loader = DataLoader(dataset, num_workers=8, persistent_workers=True)"),

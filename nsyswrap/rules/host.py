@@ -9,7 +9,7 @@ CHECKPOINT = Rule(
     name="checkpoints",
     headline="The GPU is idle for {share} of the time while the step writes or reads a checkpoint.",
     advice="Save in the background: copy the state to the host and write it in another thread or process "
-    "(torch.distributed.checkpoint.async_save); save less often; let one rank save.",
+    "(torch.distributed.checkpoint.async_save). Save less often. Let one rank save.",
     code=(
         CodeChange(
             PYTORCH,
@@ -48,7 +48,7 @@ TOKENIZER = Rule(
     key="host/tokenizer",
     name="tokenizing in the step",
     headline="The GPU is idle for {share} of the time while the training process tokenizes text.",
-    advice="Tokenize once before the training (datasets.map), or in the workers of the DataLoader; use a fast "
+    advice="Tokenize once before the training (datasets.map), or in the workers of the DataLoader. Use a fast "
     "tokenizer.",
     code=(
         CodeChange(
@@ -71,7 +71,7 @@ OUTSIDE_WAIT = Rule(
     headline="The GPU is idle for {share} of the time while the step waits for another process, the network or "
     "a timer.",
     advice="Take the wait out of the step: send requests and logs from another thread or process, ask for the "
-    "next answer before this step needs it, and remove sleeps; print less to a slow terminal. The "
+    "next answer before this step needs it, and remove sleeps. Print less to a slow terminal. The "
     "evidence names the call.",
     code=IN_BACKGROUND,
     fixed="without waits for others",
@@ -81,8 +81,7 @@ OUTSIDE_WAIT = Rule(
 UNTRACED_WAIT = Rule(
     key="host/untraced_wait",
     name="waits off the CPU",
-    headline="The GPU is idle for {share} of the time while the launching thread waits, off the CPU{range}; "
-    "which call, operating system calls would tell.",
+    headline="The GPU is idle for {share} of the time: its thread waits in a call that was not recorded{range}.",
     advice="Capture again with osrt among the traces (--trace cuda,nvtx,osrt): it names the call that waits. "
     "Then take the wait out of the step, or begin it earlier.",
     fixed="without this wait",

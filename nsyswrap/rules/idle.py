@@ -26,7 +26,7 @@ NOT_TRACED = Rule(
     key="idle/not_traced",
     name="not traced",
     headline="For {share} of the time the capture cannot show what ran.",
-    advice="Capture again: with --cuda-graph-trace=node if the program launches CUDA graphs, and with an nsys "
+    advice="Capture again: with --cuda-graph-trace=node if the program launches CUDA graphs. Use an nsys "
     "at least as new as the CUDA driver, since an older one loses launch calls.",
     can_save=False,
     meaning="The capture does not show what ran.",
@@ -95,7 +95,7 @@ MODULE_LOAD = Rule(
     key="idle/module_load",
     name="loading or compiling code",
     headline="The GPU is idle for {share} of the time while modules are loaded or code is compiled.",
-    advice="Warm up before measuring; set CUDA_MODULE_LOADING=EAGER to load everything before the first step.",
+    advice="Warm up before measuring. Set CUDA_MODULE_LOADING=EAGER to load everything before the first step.",
     cases=(
         OF_LIBRARIES,
         OF_FIRST_LAUNCHES,
@@ -110,7 +110,7 @@ ALLOCATION = Rule(
     name="memory allocation",
     headline="The GPU is idle for {share} of the time while memory is allocated or freed.",
     advice=Wording(
-        "Keep shapes stable so that the caching allocator can reuse blocks; allocate before the loop; try "
+        "Keep shapes stable so that the caching allocator can reuse blocks. Allocate before the loop. Try "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
         ALLOCATE_ONCE,
         **ALLOCATE_ONCE_BY_KIND,
@@ -140,7 +140,7 @@ SYNCHRONIZATION = Rule(
     name="synchronization",
     headline="The GPU is idle for {share} of the time because the host waits for it in a synchronizing call.",
     advice=Wording(
-        "Keep .item(), .cpu(), print(loss) and torch.cuda.synchronize() out of the step; log every n steps.",
+        "Keep .item(), .cpu(), print(loss) and torch.cuda.synchronize() out of the step. Log every n steps.",
         WAIT_LESS,
         **WAIT_LESS_BY_KIND,
     ),
@@ -155,8 +155,8 @@ PEER_WAIT = Rule(
     headline="The GPU is idle for {share} of the time while the launching thread is in {library}, which waits "
     "for other ranks.",
     advice="Profile all ranks: the one that spends least time in these calls is the late one. Where all wait "
-    "alike, the messages take the time: start them before the kernels that do not need them "
-    "(MPI_Isend, MPI_Iallreduce), wait after these, and give a CUDA-aware MPI the memory of the GPU "
+    "alike, the messages take the time. Start them before the kernels that do not need them "
+    "(MPI_Isend, MPI_Iallreduce), and wait after these. Give a CUDA-aware MPI the memory of the GPU "
     "instead of copies on the host.",
     fixed="without waits for other ranks",
     meaning="The CPU was in a call of MPI or UCX, which waits for other ranks.",
@@ -198,7 +198,7 @@ DATA_WORK = Rule(
         "The GPU starves for {share} of the time while the launching thread prepares the data itself.",
     ),
     advice=Wording(
-        "Load in the background: DataLoader(num_workers=4, pin_memory=True, persistent_workers=True); with "
+        "Load in the background: DataLoader(num_workers=4, pin_memory=True, persistent_workers=True). With "
         "workers already there, move collating and unpacking into them.",
         "Prepare the next data in another thread or process while the GPU computes on this one.",
         jax="Load in the background: tf.data or grain with workers and prefetch, and the next batch on the "
@@ -243,14 +243,14 @@ LOCK = Rule(
 )
 OWN_THREADS = Advice(
     advice=Wording(
-        "The program's own threads are more than its cores: set OMP_NUM_THREADS and torch.set_num_threads "
+        "The program's own threads are more than its cores. Set OMP_NUM_THREADS and torch.set_num_threads "
         "lower, use fewer loader workers, or give the program more cores.",
         "The program's own threads are more than its cores: set OMP_NUM_THREADS lower, or give the program more cores.",
     ),
     code=FEWER_THREADS,
 )
 OTHER_PROGRAMS = Advice(
-    advice="Other programs use the cores: give this one cores of its own (taskset, cpuset, the CPU request of "
+    advice="Other programs use the cores. Give this one cores of its own (taskset, cpuset, the CPU request of "
     "the container), or move the others away."
 )
 OFF_CPU = Rule(
@@ -274,7 +274,7 @@ GARBAGE_COLLECTION = Rule(
     key="idle/garbage_collection",
     name="garbage collection",
     headline="The GPU is idle for {share} of the time while Python collects garbage.",
-    advice="Take gc.collect() out of the step. Call gc.collect() and gc.freeze() once before the loop; or "
+    advice="Take gc.collect() out of the step. Call gc.collect() and gc.freeze() once before the loop. Or "
     "gc.disable(), and collect every n steps.",
     code=(
         CodeChange(
@@ -302,11 +302,11 @@ WRITES = Advice(
 READS = Advice(
     headline="The GPU is idle {share} of the time: its thread reads or writes a file, pipe or terminal.",
     advice="The capture does not show what {call} reads from. A pipe, a socket or a terminal makes it wait "
-    "for the other side: read in another thread, before the step needs the answer. If it reads a file, "
+    "for the other side. Read in another thread, before the step needs the answer. If it reads a file, "
     "read it in another thread or process, keep it in memory, or use a faster disk.",
 )
 SYNCS = Advice(
-    advice="{call} waits until the disk has written: call it less often or in another thread, or use a faster disk."
+    advice="{call} waits until the disk has written. Call it less often or in another thread, or use a faster disk."
 )
 FILE_IO = Rule(
     key="idle/file_io",
@@ -329,13 +329,13 @@ FILE_IO = Rule(
 LAUNCH_LESS = Advice(
     advice=Wording(
         "Give the GPU more work per launch: a larger batch, torch.compile(model), or CUDA graphs "
-        '(torch.compile(mode="reduce-overhead")); move CPU work out of the step.',
-        "Give the GPU more work per launch: larger kernels, fused ones, or CUDA graphs; move CPU work out of the loop.",
-        jax="Give the GPU more work per launch: more of the step under one jax.jit, a larger batch; move CPU "
+        '(torch.compile(mode="reduce-overhead")). Move CPU work out of the step.',
+        "Give the GPU more work per launch: larger kernels, fused ones, or CUDA graphs. Move CPU work out of the loop.",
+        jax="Give the GPU more work per launch: more of the step under one jax.jit, a larger batch. Move CPU "
         "work out of it.",
         server="Give the GPU more work per launch: batch more requests, and let the engine use CUDA graphs (vLLM: "
         "without --enforce-eager).",
-        openacc="Give the GPU more work per launch: merge small regions and collapse loops; queue regions with async.",
+        openacc="Give the GPU more work per launch: merge small regions and collapse loops. Queue regions with async.",
     ),
     code=COMPILED,
 )
@@ -347,8 +347,8 @@ CPU = Rule(
         "The GPU waits {share} of the time for CPU code outside CUDA calls.",
     ),
     advice=Wording(
-        "Find what the CPU does in the step (nsyswrap profile --python-sampling shows its Python line), "
-        "and move it out of the step or into another process.",
+        "Find what the CPU does in the step (nsyswrap profile --python-sampling shows its Python line). "
+        "Move it out of the step or into another process.",
         "Find what the CPU does between the launches (samples of its call stacks in Nsight Systems show "
         "it), and move it out of the loop, into another thread, or to the GPU.",
         jax="Find what the CPU does between the steps (nsyswrap profile --python-sampling shows its Python "
@@ -363,9 +363,9 @@ CPU = Rule(
     hue="idle-cpu",
     for_late_rank=Wording(
         "Look at what this rank's host does then (nsyswrap profile --python-sampling). Move it out of the "
-        "step, or into another process; log and check on one rank only every n steps.",
+        "step, or into another process. Log and check on one rank only every n steps.",
         "Look at what this rank's host does then (samples of its call stacks in Nsight Systems show it). "
-        "Move it out of the step, or into another thread; log and check on one rank only every n steps.",
+        "Move it out of the step, or into another thread. Log and check on one rank only every n steps.",
     ),
 )
 STILL_UNKNOWN = Advice(advice="Capture again with --sample-cpu, and with NVTX ranges around the phases.")

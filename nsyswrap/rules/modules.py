@@ -9,8 +9,8 @@ IN_WINDOW = Rule(
     name="kernels compiled or loaded in steps",
     headline="The GPU is idle for {share} of the time while kernels are compiled{warm}.",
     advice=Wording(
-        "Compile once, before the loop: pass numbers that change as tensors or arguments instead of "
-        "writing them into code, mark changing sizes with torch.compile(dynamic=True), and run each shape "
+        "Compile once, before the loop. Pass numbers that change as tensors or arguments instead of "
+        "writing them into code. Mark changing sizes with torch.compile(dynamic=True). Run each shape "
         "once before the first step.",
         "Compile and load before the loop: build for this GPU (-arch), so that the driver need not compile "
         "PTX, keep what NVRTC compiled, and launch each kernel once to warm up.",

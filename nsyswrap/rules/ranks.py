@@ -16,7 +16,7 @@ IN_TURN = Rule(
     key="ranks/in_turn",
     name="uneven work in turn",
     headline="In each step another rank has more to compute, and the others wait for it for {share} of the time.",
-    advice="Give all ranks equal work in each step: sort samples into buckets of like length across ranks, or share "
+    advice="Give all ranks equal work in each step. Sort samples into buckets of like length across ranks, or share "
     "them out by tokens instead of by number.",
     fixed="if ranks had equal work in each step",
     drawn_as=("gpu", "communication_wait"),
@@ -52,7 +52,7 @@ UNEVEN_INPUT = Rule(
     group=Group.COMMUNICATION,
     keeps_rank="it has more to compute",
     for_late_rank=Wording(
-        "Give all ranks equal work: share samples out by length or tokens instead of by number, sort them "
+        "Give all ranks equal work. Share samples out by length or tokens instead of by number, sort them "
         "into buckets across ranks, or cut the longest.",
         "Give all ranks equal work: divide by what each part costs, not by its size.",
         server="Give all ranks equal work: share requests out by their tokens, or experts by how often they are "

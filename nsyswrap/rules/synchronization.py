@@ -7,7 +7,7 @@ from nsyswrap.rules.rule import Advice, Rule
 
 SMALL_COPIES = Advice(
     advice=Wording(
-        "Copy to the GPU once instead of many times: collect the values in one tensor on the host "
+        "Copy to the GPU once instead of many times. Collect the values in one tensor on the host "
         "(torch.stack, or the collate function of the DataLoader), pin it, and copy it with "
         "non_blocking=True.",
         "Copy to the GPU once instead of many times: collect the values in one pinned buffer on the host, "
@@ -31,8 +31,8 @@ IN_STEP = Rule(
         "The GPU is idle {share} of the time, because the CPU waits for it before it launches more.",
     ),
     advice=Wording(
-        "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: "
-        "collect tensors and read them every n steps.",
+        "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step. "
+        "Collect tensors and read them every n steps.",
         WAIT_LESS,
         **WAIT_LESS_BY_KIND,
     ),

@@ -40,7 +40,9 @@ def _note(simulation: Simulation) -> str:
             f"No saving is predicted: the simulation differs from the measured time by {error}, more than "
             f"{units.share(TOLERANCE)}. Simulated: {where}."
         )
-    return f"Savings follow from a simulation that differs from the measured time by {error}. Simulated: {where}."
+    simulated, measured = units.duration(simulation.simulated_ns or 0), units.duration(simulation.measured_ns)
+    same = f"The simulation of {where} takes {simulated}"
+    return f"{same}, as recorded." if simulated == measured else f"{same}. Recorded: {measured}."
 
 
 SECTION = SectionSpec(

@@ -14,6 +14,7 @@ from nsyswrap.model import Fact, Section
 from nsyswrap.program.calibration import median_of
 from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.trace.tables import array
+from nsyswrap.what_if.fixed_step import WIDEST_FACTOR
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.without_profiler import WithoutProfiler, in_graphs, without_profiler
 
@@ -109,11 +110,15 @@ def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.Da
 def _note(found: WithoutProfiler | None) -> str:
     if found is None:
         return NOT_SIMULATED
-    low, usual, high = (units.share(share) for share in found.run.map(lambda share: max(1 - share, 0.0)).in_order)
+    times = found.run.map(lambda share: min(share, 1.0))
+    low, usual, high = map(units.share, times.in_order)
+    of_range = f" ({low} to {high})" if low != high else ""
+    said = f"Without the profiler the run takes {usual} of the recorded time{of_range}."
+    if times.high > WIDEST_FACTOR * times.low:
+        said = "How long the run takes without the profiler is unknown: the estimate is wider than a factor of 3."
     return (
-        f"Without the profiler the run takes {usual} less time ({low} to {high}), by a simulation that takes the "
-        "measured cost out of each recorded call on the launching threads. The least is for code that stays in the "
-        f"CPU's caches, the most for code that does not.{_pace(found)}"
+        f"{said} A simulation takes the measured cost out of each recorded call on the launching threads. Code that "
+        f"stays in the CPU's caches costs least; other code costs most.{_pace(found)}"
     )
 
 

@@ -12,13 +12,12 @@ from enum import StrEnum
 
 import numpy as np
 
-from nsyswrap.base import units
 from nsyswrap.base.intervals import Times
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
-NOTHING_LEFT = "Then nothing is left that the simulation knows"
+NOTHING_LEFT = "After that, nothing is left that the simulation can change"
 
 
 class PathKind(StrEnum):
@@ -26,30 +25,19 @@ class PathKind(StrEnum):
 
     COMPUTE = "compute"
     COMMUNICATION = "communication"
-    COPIES = "copies"
+    COPIES = "memory copies"
     LOADER = "the data loader"
     CPU = "the CPU"
     DELAYS = "delays between operations"
 
 
-_TAKES = {
-    PathKind.COMPUTE: "kernels take",
-    PathKind.COMMUNICATION: "collectives take",
-    PathKind.COPIES: "copies take",
-    PathKind.LOADER: "its pace takes",
-    PathKind.CPU: "its work takes",
-    PathKind.DELAYS: "latencies and gaps take",
-}
-
-
 def bounds_after(simulation: Simulation, *changes: Change) -> str:
     """Return in words what limits the run after the changes."""
     found = critical_path(simulation, *changes)
-    whole = sum(found.values())
-    if not whole:
+    if not sum(found.values()):
         return NOTHING_LEFT
     most = max(found, key=lambda kind: found[kind])
-    return f"Then bounded by {most.value}: {_TAKES[most]} {units.share(found[most] / whole)} of the critical path"
+    return f"After that, {most.value} set{'' if most.value.endswith('s') else 's'} the pace"
 
 
 def critical_path(simulation: Simulation, *changes: Change) -> dict[PathKind, int]:

@@ -100,6 +100,15 @@ def test_the_user_can_name_steps_and_phases(tmp_path: Path) -> None:
     assert any({"cause": "data_wait", "phase": "data"}.items() <= row.items() for row in attributed)
 
 
+def test_a_page_is_left_to_report(small: Path, tmp_path: Path) -> None:
+    """The name of the file asks for HTML, so text in it would be a surprise; --format decides otherwise."""
+    refused = run("analyze", small, "-o", tmp_path / "x.html")
+    assert refused.exit_code == 2
+    hint = f"hint: nsyswrap report {small} -o {tmp_path / 'x.html'} writes the page"
+    assert refused.stderr == f"nsyswrap: analyze writes no page\n{hint}\n"
+    assert not (tmp_path / "x.html").exists()
+
+
 @pytest.mark.usefixtures("analyzed_once")
 def test_with_an_output_file_stdout_stays_empty(small: Path, tmp_path: Path) -> None:
     result = run("analyze", small, "--format", "json", "-o", tmp_path / "out.json")

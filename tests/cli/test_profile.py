@@ -144,7 +144,7 @@ def test_the_summary_is_on_stderr_and_stdout_is_the_program_s(as_text: Run) -> N
     assert as_text.stdout.startswith("said by the program")
     assert as_text.stdout.count("\n") == 1
     assert "said on stderr" in as_text.stderr
-    assert "PHASES" in as_text.stderr
+    assert "nsyswrap  capture.sqlite" in as_text.stderr
     assert "nsyswrap: running under nsys ..." in as_text.stderr
     assert f"report   {Path('out') / 'report.html'}" in as_text.stderr
 
@@ -153,7 +153,7 @@ def test_stdout_holds_only_json(as_json: Run) -> None:
     """The program's own output goes to stderr, and the JSON equals report.json."""
     assert json.loads(as_json.stdout) == as_json.json("report.json")
     assert "said by the program" in as_json.stderr
-    assert "PHASES" not in as_json.stderr
+    assert "nsyswrap  capture.sqlite" not in as_json.stderr
 
 
 def test_the_ranges_of_the_program_are_in_the_report(as_text: Run) -> None:

@@ -118,7 +118,23 @@ def test_a_terminal_shows_step_rate_and_time_left_in_its_title(monkeypatch: pyte
     with shown() as progress:
         progress.show_steps(StepState("recording", 50, 9.8, 5.1))
         progress(Phase.RUNNING, None)
-    assert "nsyswrap: recording steps, step 50, 9.8 steps/s, 5 s left" in stream.getvalue()
+    assert "\x1b]0;nsyswrap: recording steps, step 50, 9.8 steps/s, 5 s left, 0 s\x07" in stream.getvalue()
+
+
+def test_a_terminal_gets_a_line_when_something_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    with shown() as progress:
+        for phase, step in (("warm-up", 1), ("warm-up", 2), ("alone", 3), ("recording", 13), ("x-ray", 113)):
+            progress.show_steps(StepState(phase, step))
+        progress.show_steps(StepState("ended"))
+    assert stream.getvalue().splitlines() == [
+        "nsyswrap: warm-up, step 1",
+        "nsyswrap: timing steps, not recorded yet, step 3",
+        "nsyswrap: recording steps, step 13",
+        "nsyswrap: X-ray of a step: what each operator does, step 113",
+        "nsyswrap: steps are recorded, the program runs on",
+    ]
 
 
 def test_progress_in_a_log_is_one_line_a_phase(capsys: pytest.CaptureFixture[str]) -> None:

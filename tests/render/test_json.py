@@ -57,7 +57,7 @@ def test_the_plan_says_what_it_begins_with() -> None:
         }
     ]
     assert FULL["plan_base"] == {"step_ns": 111_000_000}
-    assert FULL["plan_notes"] == ["Then bounded by compute."]
+    assert FULL["plan_notes"] == ["After that, compute sets the pace."]
     without = parsed(replace(hand_made.full_report(), plan=NO_PLAN))
     assert (without["plan"], without["plan_base"]) == ([], {"step_ns": None})
 

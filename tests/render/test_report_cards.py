@@ -25,7 +25,7 @@ TWO = Plan(
         PlannedChange("idle/data_wait", between(78 * MS, 90 * MS)),
         PlannedChange("launches/launch_bound", between(55_500_000, 55_500_000)),
     ),
-    ("Then bounded by <b>compute</b>.",),
+    ("After that, <b>compute</b> sets the pace.",),
 )
 PLANNED = replace(FULL, plan=TWO, findings=in_order(FULL.sections, FULL.findings, TWO))
 
@@ -219,7 +219,7 @@ def test_text_and_markdown_have_the_cards_below_the_verdict() -> None:
     for shown in (text, markdown):
         places = [shown.index(part) for part in (FULL.verdict[:30], "if the data loader kept up", "compute", "idle")]
         assert places == sorted(places)
-    assert "84 ms if the data loader kept up: saves 27 ms (78 to 90 ms), simulated" in text
+    assert "84 ms (78 to 90) if the data loader kept up; saves 27 ms, simulated" in text
     assert "<b>" not in markdown
 
 

@@ -24,6 +24,28 @@ def test_the_environment_changes_nothing(name: str, monkeypatch: pytest.MonkeyPa
     assert documents.render("report", "text", hand_made.full_report()) == FULL
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_answer_takes_20_lines_and_begins_the_whole_text(width: int) -> None:
+    """It has the verdict, the step now and then, and the first card with what to try."""
+    report = hand_made.full_report()
+    long = tuple(replace(report.findings[0], rule=f"rule/{at}", headline="A long headline. " * 8) for at in range(6))
+    for each in (report, replace(report, findings=long), replace(report, findings=()), hand_made.no_gpu_report()):
+        brief = documents.render("report", "brief", each, width=width)
+        assert len(brief.splitlines()) <= 20
+        assert documents.render("report", "text", each, width=width).startswith(brief.rstrip("\n"))
+    shown = documents.render("report", "brief", report, width=width)
+    assert "a step now" in shown
+    assert "Try this: Give the DataLoader more workers" in " ".join(shown.split())
+
+
+def test_a_bar_is_as_long_as_its_time() -> None:
+    now, then = (line for line in LINES if "\N{FULL BLOCK}" in line)
+    lengths = [line.count("\N{FULL BLOCK}") for line in (now, then)]
+    times = [float(line.split(" ms")[0].split()[-1]) for line in (now, then)]
+    assert lengths[0] == 30
+    assert lengths[1] == pytest.approx(30 * times[1] / times[0], abs=1)
+
+
 def test_the_verdict_comes_before_any_table() -> None:
     assert FULL.index("waits for its data loader") < FULL.index("GPU TIME BREAKDOWN")
 
@@ -44,7 +66,7 @@ def test_idle_time_that_is_not_shown_is_summed() -> None:
 
 def test_a_finding_has_its_step_its_saving_and_what_to_try() -> None:
     shown = " ".join(FULL.split())
-    step = "94 ms if the data loader kept up: saves 17 ms (78 to 111 ms), simulated"
+    step = "94 ms (78 to 111) if the data loader kept up; saves 17 ms, simulated"
     assert f"18 of 18 steps. {step} Try this: Give the DataLoader more workers" in shown
 
 
@@ -128,14 +150,14 @@ def test_a_section_nobody_knows_is_shown_and_its_cut_stated() -> None:
 
 
 def test_sections_the_screen_has_no_room_for_are_announced() -> None:
-    assert LINES[-1] == "The page and JSON hold 21 more sections: kernels, copies, calls and the rest."
+    assert LINES[-1] == "The page and JSON hold 21 more sections: nsyswrap report capture.sqlite"
 
 
 def test_one_section_is_not_called_sections() -> None:
     report = hand_made.full_report()
     kept = tuple(one for one in report.sections if one.key == "kernels")
     last = documents.render("report", "text", replace(report, sections=kept)).splitlines()[-1]
-    assert last == "The page and JSON hold 1 more section: kernels, copies, calls and the rest."
+    assert last == "The page and JSON hold 1 more section: nsyswrap report capture.sqlite"
 
 
 def test_a_share_without_kernels_is_not_measured() -> None:

@@ -14,7 +14,7 @@ STEPS, STEP_NS = 18, 111 * MS
 PLAN = Plan(
     STEP_NS,
     changes=(PlannedChange("idle/data_wait", between(78 * MS, STEP_NS)),),
-    notes=("Then bounded by compute.",),
+    notes=("After that, compute sets the pace.",),
 )
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the tutorial: it shows each one that the tool makes, and no other."""
+"""The pictures of the README and the tutorial: they show each one that the tool makes, and no other."""
 
 import importlib.util
 import re
@@ -7,15 +7,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_tutorial_shows_each_picture_that_the_tool_makes() -> None:
+def test_readme_and_tutorial_show_each_picture_that_the_tool_makes() -> None:
     spec = importlib.util.spec_from_file_location("tutorial_pictures", ROOT / "tools" / "tutorial_pictures.py")
     assert spec is not None
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    made = {f"tutorial-{name}.png" for name in tool.PICTURES}
-    shown = re.findall(
-        r"!\[[^\]]+\]\(images/([\w-]+\.png)\)", (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    )
+    made = {f"{name}.png" for name in tool.PICTURES}
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/tutorial.md")]
+    shown = re.findall(r"!\[[^\]]+\]\((?:docs/)?images/([\w-]+\.png)\)", "".join(pages))
     assert set(shown) == made == {path.name for path in tool.IMAGES.iterdir()}
     assert all((tool.IMAGES / name).read_bytes().startswith(b"\x89PNG") for name in made)

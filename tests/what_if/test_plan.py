@@ -70,7 +70,7 @@ def test_the_change_that_saves_most_comes_first_and_the_next_is_on_top_of_it() -
     plan = find_plan(launching(), findings, STEP)
     assert [each.rule for each in plan.changes] == ["b/large", "a/small"]
     assert [each.step.point for each in plan.changes] == [50_000, 30_000]
-    assert plan.notes == ("Then bounded by the CPU: its work takes 96.5 % of the critical path.",)
+    assert plan.notes == ("After that, the CPU sets the pace.",)
 
 
 def test_a_change_that_may_save_nothing_widens_the_range_of_its_row_and_of_those_after_it() -> None:
@@ -177,4 +177,4 @@ def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(
     times = [plan.step_ns, *(each.step.point for each in plan.changes)]
     assert times == sorted(times, reverse=True)
     assert simulate(real_context(name)).predicts
-    assert plan.notes[0].startswith("Then bounded by ")
+    assert plan.notes[0].startswith("After that, ")

@@ -70,7 +70,7 @@ RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 # Numbers of ranges that no profiler sees. Other ranges have 0, which is never ended.
 STEP_OPEN, DATA_OPEN = -2, -1
 
-WARM_UP, ALONE, RECORDING, ENDED_PHASE = "warm-up", "alone", "recording", "ended"
+WARM_UP, ALONE, RECORDING, XRAYING, ENDED_PHASE = "warm-up", "alone", "recording", "x-ray", "ended"
 
 
 class Schedule:
@@ -236,7 +236,7 @@ class Recording:
         thread = get_ident()
         if thread != self._thread:
             if self._thread:
-                return STEP_OPEN if self._name != RECORDING else self._start_recorded(self._domain, described)
+                return self._start_recorded(self._domain, described) if self._is_recorded else STEP_OPEN
             self._thread, self._state = thread, self._marks.state
         now = self._clock()
         try:
@@ -244,6 +244,10 @@ class Recording:
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             warn(f"no steps are recorded: {type(error).__name__}: {error}")
             return self._leave()
+
+    @property
+    def _is_recorded(self) -> bool:
+        return self._name in {RECORDING, XRAYING}
 
     def write_alone(self) -> None:
         """Write the times of the steps alone to a file of this process, if there are any."""
@@ -378,7 +382,8 @@ class Recording:
             self._plan_end(now, number)
         if number == self._after:
             if self._xray is not None and self._xray.begin(number):
-                self._phase = self._xrayed
+                self._name, self._phase = XRAYING, self._xrayed
+                self._tell(now, number)
                 return self._start_recorded(self._domain, described)
             return self._end_recording(now, number)
         if not self._is_owner and self._exists(ENDED):
