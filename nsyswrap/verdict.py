@@ -40,7 +40,8 @@ def in_order(sections: Sequence[Section], findings: Iterable[Finding], plan: Pla
     """Return all findings in the order of the report, the one that the verdict states first.
 
     Those of the plan come first, in its order, and a late rank before what its host does; then those with the largest
-    predicted saving. Where copies take more than half of the time with no kernel running, the one on copies is the
+    predicted saving. What nothing can simulate is in no plan: it comes before changes that alone save less than it is
+    estimated to save. Where copies take more than half of the time with no kernel running, the one on copies is the
     first of those outside of the plan.
     """
     planned = {change.rule: float(number) for number, change in enumerate(plan.changes)}
@@ -53,6 +54,11 @@ def in_order(sections: Sequence[Section], findings: Iterable[Finding], plan: Pla
     ledger = next((section.tables["devices"] for section in sections if section.key == "ledger"), None)
     copies = ON_COPIES if ledger is not None and _is_mostly_copies(ledger) else ()
     last = float(len(plan.changes))
+    alone = {each.rule: each.saving.point for each in found if each.rule in planned and each.saving is not None}
+    for each in found:
+        if each.rule not in planned and each.saving is not None and each.saving_method == "estimated":
+            less = [planned[rule] for rule, saving in alone.items() if saving < each.saving.point]
+            planned |= {each.rule: min(less) - 0.5} if less else {}
     return tuple(sorted(found, key=lambda each: (planned.get(each.rule, last), each.rule not in copies)))
 
 

@@ -7,9 +7,9 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
-from nsyswrap.experiments.changes import experiments
 from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.model import Fact, Finding, Report, Section
+from nsyswrap.rules import rule_of
 from nsyswrap.sections.spec import Kind, PageGroup, SectionHead
 from nsyswrap.what_if.fixed_step import RUNS_DIFFER, typical
 
@@ -81,9 +81,9 @@ def with_measured(report: Report, trial: Trial) -> Report:
     """
     step, measured = typical(report.step, report.window), dict[str, Interval[float]]()
     for each in trial.outcomes:
-        change, ratio = each.experiment, each.interval
-        if change is not None and ratio is not None and each.kept:
-            measured.setdefault(change.rules[0], ratio)
+        finding, ratio = _finding_of(report, each), each.interval
+        if finding is not None and ratio is not None and each.kept:
+            measured.setdefault(finding.rule, ratio)
     if step is None or not measured:
         return report
     whole = step.window_ns
@@ -106,12 +106,18 @@ def planned_order(report: Report, keys: Sequence[str]) -> tuple[str, ...]:
         keys: The experiments in their own order.
     """
     rules = dict.fromkeys((*(each.rule for each in report.plan.changes), *(each.rule for each in report.findings)))
-    places = {rule: place for place, rule in enumerate(rules)}
+    places: dict[str, int] = {}
+    for place, rule in enumerate(rules):
+        for key in rule_of(rule).tried_with:
+            places.setdefault(key, place)
+    return tuple(sorted(keys, key=lambda key: places.get(key, len(rules))))
 
-    def place(key: str) -> int:
-        return min((places[rule] for rule in experiments()[key].rules if rule in places), default=len(places))
 
-    return tuple(sorted(keys, key=place))
+def _finding_of(report: Report, each: TriedChange) -> Finding | None:
+    """Return the first finding whose time a change can save; None where there is none."""
+    change = each.experiment
+    found = (one for one in report.findings if change is not None and change.key in rule_of(one.rule).tried_with)
+    return next(found, None)
 
 
 def _row(each: TriedChange) -> dict[str, object]:
@@ -126,14 +132,11 @@ def _ends(what: str, share: Interval[float] | None) -> dict[str, object]:
 
 
 def _predicted(report: Report, each: TriedChange) -> Interval[float] | None:
-    """Return the share of a step that the findings of a change's first rule predict; None without a prediction."""
-    change, step = each.experiment, typical(report.step, report.window)
-    if change is None or step is None:
+    """Return the share of a step that the finding predicts that a change is about; None without a prediction."""
+    step, finding = typical(report.step, report.window), _finding_of(report, each)
+    if step is None or finding is None or finding.saving is None or finding.saving_method == "measured":
         return None
-    rule = change.rules[0]
-    known = (one for one in report.findings if one.rule == rule and one.saving_method != "measured")
-    saving = next((one.saving for one in known if one.saving is not None), None)
-    return None if saving is None else saving.map(lambda ns: ns / step.window_ns)
+    return finding.saving.map(lambda ns: ns / step.window_ns)
 
 
 def _holds(each: TriedChange, predicted: Interval[float]) -> bool:

@@ -5,6 +5,7 @@ from nsyswrap.rules.rule import Group, Rule
 
 EXPOSED = Rule(
     key="communication/exposed",
+    tried_with=("bucket_size", "bucket_view", "static_graph"),
     name="exposed communication",
     code=(
         CodeChange(

@@ -6,6 +6,7 @@ from nsyswrap.rules.rule import Advice, Rule
 
 ATTENTION_BY_PARTS = Rule(
     key="compute/attention_by_parts",
+    tried_with=("attention",),
     name="attention written by parts",
     headline="Attention by parts takes {share} of the time: products, mask and softmax one by one, in {place}.",
     advice=Wording(
@@ -64,6 +65,7 @@ AUTOTUNING = Rule(
 )
 BATCH_NORM = Rule(
     key="compute/batch_norm",
+    tried_with=("channels_last",),
     name="batch norms with one block a channel",
     headline="Batch norms that give each channel one block take {share} of the time.",
     advice=Wording(
@@ -78,6 +80,7 @@ BATCH_NORM = Rule(
 )
 DEPTHWISE = Rule(
     key="compute/depthwise",
+    tried_with=("cudnn_benchmark", "channels_last"),
     name="depthwise convolutions",
     headline="Depthwise convolutions in PyTorch's own kernels take {share} of the time.",
     advice=Wording(
@@ -108,7 +111,12 @@ DOUBLE = Rule(
     ),
     fixed="with FP32",
 )
-KERNELS = Rule(key="compute/kernels", name="what limits the kernels", fixed="with faster kernels")
+KERNELS = Rule(
+    key="compute/kernels",
+    name="what limits the kernels",
+    fixed="with faster kernels",
+    tried_with=("cudnn_benchmark", "attention"),
+)
 LOSS_BY_PARTS = Rule(
     key="compute/loss_by_parts",
     name="losses written by parts",
@@ -302,6 +310,7 @@ SORTED_GRADIENT = Rule(
 )
 UNFUSED = Rule(
     key="compute/unfused",
+    tried_with=("compile",),
     name="elementwise kernels in chains",
     headline=Wording(
         "Elementwise kernels in chains take {share} of the time; torch.compile fuses such chains.",

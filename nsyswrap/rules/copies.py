@@ -7,6 +7,7 @@ from nsyswrap.rules.rule import Group, Rule
 
 PAGEABLE = Rule(
     key="copies/pageable",
+    tried_with=("pin_memory",),
     name="copies from pageable memory",
     headline="The GPU computes nothing for {share} of the time because copies of pageable memory block the host.",
     advice=Wording(
@@ -22,6 +23,7 @@ PAGEABLE = Rule(
 )
 EXPOSED = Rule(
     key="copies/exposed",
+    tried_with=("non_blocking", "pin_memory"),
     name="exposed copies",
     headline="The GPU copies and computes nothing for {share} of the time.",
     code=(

@@ -6,6 +6,7 @@ from nsyswrap.rules.rule import Group, Rule
 
 WORKER_START = Rule(
     key="data/worker_start",
+    tried_with=("persistent",),
     name="data loader worker start",
     headline=Wording(
         "The GPU starves for {share} of the time while loader processes are started again for another epoch.",

@@ -43,6 +43,7 @@ QUEUED = Rule(
 )
 LAUNCH = Rule(
     key="idle/launch",
+    tried_with=("cuda_graphs", "compile"),
     name="CUDA launch calls",
     headline="The GPU waits {share} of the time for launch calls: its kernels are too short.",
     advice=Wording(
@@ -107,6 +108,7 @@ MODULE_LOAD = Rule(
 )
 ALLOCATION = Rule(
     key="idle/allocation",
+    tried_with=("allocator",),
     name="memory allocation",
     headline="The GPU is idle for {share} of the time while memory is allocated or freed.",
     advice=Wording(
@@ -122,6 +124,7 @@ ALLOCATION = Rule(
 )
 BLOCKING_COPY = Rule(
     key="idle/blocking_copy",
+    tried_with=("non_blocking", "pin_memory"),
     name="blocking copies",
     headline="The GPU is idle for {share} of the time while the host is blocked in a copy.",
     advice=Wording(
@@ -165,6 +168,7 @@ PEER_WAIT = Rule(
 )
 DATA_WAIT = Rule(
     key="idle/data_wait",
+    tried_with=("workers", "prefetch"),
     name="data loader wait",
     headline=Wording(
         "The GPU waits for data {share} of the time: the data loader is too slow.",
@@ -192,6 +196,7 @@ DATA_WAIT = Rule(
 )
 DATA_WORK = Rule(
     key="idle/data_work",
+    tried_with=("workers", "prefetch"),
     name="data loading in the training process",
     headline=Wording(
         "The GPU starves for {share} of the time while the training process prepares the data itself.",
@@ -255,6 +260,7 @@ OTHER_PROGRAMS = Advice(
 )
 OFF_CPU = Rule(
     key="idle/off_cpu",
+    tried_with=("threads",),
     name="off the CPU",
     headline="The GPU is idle for {share} of the time because the launching thread waits for a CPU core.",
     advice=Wording(
@@ -272,6 +278,7 @@ OFF_CPU = Rule(
 )
 GARBAGE_COLLECTION = Rule(
     key="idle/garbage_collection",
+    tried_with=("gc",),
     name="garbage collection",
     headline="The GPU is idle for {share} of the time while Python collects garbage.",
     advice="Take gc.collect() out of the step. Call gc.collect() and gc.freeze() once before the loop. Or "

@@ -6,6 +6,7 @@ from nsyswrap.rules.rule import Rule
 
 LAUNCH_BOUND = Rule(
     key="launches/launch_bound",
+    tried_with=("cuda_graphs", "compile"),
     name="launch-bound kernels",
     headline=Wording(
         "Python queues kernels too slowly: the GPU is idle {share} of the time.",

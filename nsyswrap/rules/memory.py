@@ -7,6 +7,7 @@ from nsyswrap.rules.rule import Advice, Rule
 
 CHURN = Rule(
     key="memory/churn",
+    tried_with=("allocator",),
     name="repeated memory allocation",
     headline="The GPU is idle {share} of the time while steps allocate and free GPU memory.",
     advice=Wording(

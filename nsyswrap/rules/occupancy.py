@@ -6,6 +6,7 @@ from nsyswrap.rules.rule import Rule
 
 LOW = Rule(
     key="occupancy/low",
+    tried_with=("cudnn_benchmark",),
     name="low occupancy",
     headline="Kernels that fill less than a quarter of the GPU's warps take {share} of the time.",
     fixed="with more warps",

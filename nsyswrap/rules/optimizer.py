@@ -6,6 +6,7 @@ from nsyswrap.rules.rule import Rule
 
 MANY_KERNELS = Rule(
     key="optimizer/many_kernels",
+    tried_with=("zero_grad", "foreach", "fused"),
     name="many small optimizer kernels",
     headline="The optimizer's many short kernels, and the waits between them, take {share} of the time.",
     advice=Wording(

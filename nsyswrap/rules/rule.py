@@ -55,6 +55,7 @@ class Rule(Advice):
         keeps_rank: What keeps a late rank, in words; empty where the name and the phase say it.
         weight: How much a predicted saving counts in the order of findings. Source: ours.
         for_late_rank: Advice for a late rank, where that for one GPU does not fit.
+        tried_with: The experiments of ``nsyswrap try`` that can save its time.
     """
 
     key: str
@@ -71,6 +72,7 @@ class Rule(Advice):
     keeps_rank: str = ""
     weight: float = 1.0
     for_late_rank: str = ""
+    tried_with: tuple[str, ...] = ()
 
     @property
     def row_and_class(self) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from nsyswrap.rules.rule import Rule
 COUNTER_DISAGREES = Rule(key="tensor_cores/counter_disagrees", name="tensor-core counter against kernel names")
 LAYOUT = Rule(
     key="tensor_cores/layout",
+    tried_with=("channels_last",),
     name="memory layout conversions",
     headline="Kernels that only change the layout of tensors take {share} of the time.",
     advice=Wording(
@@ -19,6 +20,7 @@ LAYOUT = Rule(
 )
 NOT_USED = Rule(
     key="tensor_cores/not_used",
+    tried_with=("tf32", "autocast"),
     name="matrix work without tensor cores",
     code=(
         CodeChange(

@@ -33,7 +33,6 @@ EXPERIMENTS = (
         key="attention",
         place=100,
         name="attention by {value}",
-        rules=("compute/attention_by_parts", "compute/kernels"),
         sets="the backend of scaled_dot_product_attention",
         undone="The backends before are allowed again.",
         alters=ROUNDING,

@@ -41,7 +41,6 @@ EXPERIMENTS = (
         key="compile",
         place=900,
         name="torch.compile ({value})",
-        rules=("compute/unfused", "launches/launch_bound", "idle/launch", "idle/cpu", "gpu/between_operations"),
         sets="Module.compile of the models that the loop calls",
         undone="The models call their own forward again; compiled code is kept for the next turn.",
         alters=ROUNDING,

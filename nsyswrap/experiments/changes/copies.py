@@ -52,7 +52,6 @@ EXPERIMENTS = (
         key="non_blocking",
         place=40,
         name="copies without a wait",
-        rules=("idle/blocking_copy", "copies/exposed"),
         sets="non_blocking=True in copies of pinned tensors to the GPU",
         undone="The copies wait again.",
         alters=NOTHING,

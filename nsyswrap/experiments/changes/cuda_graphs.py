@@ -62,7 +62,6 @@ EXPERIMENTS = (
         key="cuda_graphs",
         place=800,
         name="CUDA graphs of the model",
-        rules=("launches/launch_bound", "idle/launch", "idle/cpu"),
         sets="torch.cuda.make_graphed_callables for the model",
         undone="The model calls its own forward again; the graphs are kept for the next turn.",
         alters=NOTHING,

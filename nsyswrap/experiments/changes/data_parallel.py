@@ -6,8 +6,6 @@ from typing import Any
 from ..tried.experiment import NOTHING, ROUNDING, Experiment, NotApplicableError
 from ..tried.program import TriedProgram
 
-_RULES = ("communication/exposed",)
-
 
 def _check(program: TriedProgram) -> None:
     parallel = program.torch.nn.parallel.DistributedDataParallel
@@ -43,7 +41,6 @@ def _experiment(key: str, place: int, name: str, argument: str, *, alters: str) 
         key=key,
         place=place,
         name=name,
-        rules=_RULES,
         sets=f"{argument} of DistributedDataParallel",
         undone="Only a new process wraps the model in another way.",
         alters=alters,

@@ -31,7 +31,6 @@ EXPERIMENTS = (
         key="gc",
         place=10,
         name="no garbage collection in steps",
-        rules=("idle/garbage_collection",),
         sets="gc.freeze and gc.disable after one gc.collect",
         undone="gc.unfreeze, and gc.enable where it was on.",
         alters=NOTHING,

@@ -8,9 +8,6 @@ from ..tried.experiment import NOTHING, RANDOM, Experiment, NotApplicableError
 from ..tried.program import TriedProgram
 from . import copies
 
-_STARTS = ("data/worker_start",)
-_WAITS = ("idle/data_wait", "idle/data_work")
-
 
 def _check(program: TriedProgram) -> None:
     """Raise ``NotApplicableError`` for a program whose loaders cannot be changed."""
@@ -99,7 +96,6 @@ EXPERIMENTS = (
         key="workers",
         place=1,
         name="num_workers={value}",
-        rules=_WAITS,
         sets="num_workers of each DataLoader",
         undone="Only a new process has another number.",
         alters=RANDOM,
@@ -114,7 +110,6 @@ EXPERIMENTS = (
         key="prefetch",
         place=2,
         name="prefetch_factor={value}",
-        rules=_WAITS,
         sets="prefetch_factor of each DataLoader with workers",
         undone="Only a new process has another number.",
         alters=NOTHING,
@@ -129,7 +124,6 @@ EXPERIMENTS = (
         key="persistent",
         place=3,
         name="workers that stay",
-        rules=_STARTS,
         sets="persistent_workers of each DataLoader with workers",
         undone="Only a new process starts its workers in each epoch.",
         alters=RANDOM,
@@ -144,7 +138,6 @@ EXPERIMENTS = (
         key="pin_memory",
         place=4,
         name="pinned batches",
-        rules=("copies/pageable", "idle/blocking_copy", "copies/exposed"),
         sets="pin_memory of each DataLoader, and non_blocking=True in copies of its batches",
         undone="Only a new process has loaders without it.",
         alters=NOTHING,

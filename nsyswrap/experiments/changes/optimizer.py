@@ -86,7 +86,6 @@ def _experiment(form: str, transformers: str) -> Experiment:
         key=form,
         place=80 if form is _FOREACH else 90,
         name=f"{form} {{value}}",
-        rules=("optimizer/many_kernels", "idle/launch", "launches/launch_bound", "gpu/between_operations"),
         sets=f"{form}=True in the optimizer's groups of parameters",
         undone="The values before are set again; the state of the optimizer stays.",
         alters=ROUNDING,

@@ -35,7 +35,6 @@ EXPERIMENTS = (
         key="autocast",
         place=990,
         name="autocast to bfloat16",
-        rules=("tensor_cores/not_used",),
         sets="torch.autocast with bfloat16 around the calls of the models",
         undone="The models call their own forward again.",
         alters=MATHEMATICS,

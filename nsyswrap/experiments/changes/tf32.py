@@ -35,7 +35,6 @@ EXPERIMENTS = (
         key="tf32",
         place=50,
         name="TF32",
-        rules=("tensor_cores/not_used",),
         sets='torch.set_float32_matmul_precision("high")',
         undone="The precision before is set again.",
         alters=ROUNDING,

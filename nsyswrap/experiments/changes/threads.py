@@ -24,7 +24,6 @@ EXPERIMENTS = (
         key="threads",
         place=30,
         name="set_num_threads({value})",
-        rules=("idle/off_cpu", "host/cpu_quota", "idle/cpu"),
         sets="torch.set_num_threads",
         undone="The number before is set again.",
         alters=ROUNDING,

@@ -37,7 +37,6 @@ EXPERIMENTS = (
         key="zero_grad",
         place=20,
         name="gradients set to None",
-        rules=("optimizer/many_kernels", "gpu/between_operations", "idle/launch"),
         sets="set_to_none=True in each call of zero_grad",
         undone="The calls pass their own value again.",
         alters=NOTHING,

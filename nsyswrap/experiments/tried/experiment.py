@@ -23,7 +23,6 @@ class Experiment:
         key: Its name in commands and results.
         place: Its place among the experiments that no plan puts first: the cheapest and safest come first.
         name: Its name in sentences.
-        rules: Keys of the rules that it belongs to: the plan decides with them what is tried first.
         sets: What it sets, as a sentence.
         undone: How it is undone, as a sentence.
         alters: What it alters of the results: "nothing", "random numbers", "rounding" or "mathematics".
@@ -39,7 +38,6 @@ class Experiment:
     key: str
     place: int
     name: str
-    rules: tuple[str, ...]
     sets: str
     undone: str
     alters: str

@@ -44,7 +44,10 @@ def test_an_experiment_says_what_it_does(each: Experiment) -> None:
     assert (each.switch is None) != (each.prepare is None)
     for text in each.lines.values():
         ast.parse(textwrap.indent(text.format(value="8"), " ").join(("def f():\n", "\n")))
-    assert not set(each.rules) - set(RULES)
+
+
+def test_rules_name_each_experiment_and_no_other() -> None:
+    assert {name for rule in RULES.values() for name in rule.tried_with} == set(experiments())
 
 
 @pytest.mark.parametrize("form", ["foreach", "fused"])
