@@ -90,14 +90,14 @@ def operations(count: Number) -> str:
 def share(ratio: Number) -> str:
     """Return a share of 1 in per cent with one decimal: ``38.6 %``.
 
-    A share above 0 never prints as 0, and a share below 1 never as 1: ``<0.1 %``, ``>99.9 %``.
+    A share other than 0 never prints as 0, and a share below 1 never as 1: ``<0.1 %``, ``>99.9 %``. Zero has no sign.
     """
     value = float(ratio)
-    if 0 < value < _SHOWN_SHARE:
+    if 0 < abs(value) < _SHOWN_SHARE:
         return "<0.1 %"
     if 1 - _SHOWN_SHARE < value < 1:
         return ">99.9 %"
-    return f"{100 * value:.1f} %"
+    return f"{100 * (value or 0.0):.1f} %"
 
 
 def percent(ratio: Number) -> str:

@@ -63,6 +63,9 @@ def test_a_point_in_time_is_exact_to_the_microsecond() -> None:
 @pytest.mark.parametrize(
     ("ratio", "shown"),
     [
+        (-0.0, "0.0 %"),
+        (-0.0004, "<0.1 %"),
+        (-0.02, "-2.0 %"),
         (0, "0.0 %"),
         (0.0004, "<0.1 %"),
         (0.0005, "0.1 %"),

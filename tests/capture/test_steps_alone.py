@@ -27,7 +27,7 @@ def test_without_steps_there_is_no_file(tmp_path: Path) -> None:
 
 
 def test_ranks_are_counted_once(tmp_path: Path) -> None:
-    """A process without a rank is none, and so is a folder without the file."""
+    """A process without a rank does not count, nor does a folder without the file."""
     assert ranks_in(tmp_path) == 0
     write_steps_alone(tmp_path, [process(7, 1), process(8, 0), process(9, None), process(10, 1)])
     assert ranks_in(tmp_path) == 2
