@@ -46,12 +46,12 @@ def is_missing(value: object) -> bool:
 
 
 def duration(ns: Number) -> str:
-    """Return a length of time with three significant digits: ``58.1 ms``.
+    """Return a length of time with three significant digits: ``58.1 ms``; no time is ``0``.
 
     Args:
         ns: Nanoseconds; a mean may be a float.
     """
-    return _scaled(ns, _TIMES)
+    return _scaled(ns, _TIMES) if ns else "0"
 
 
 def about(ns: Number, like_ns: Number) -> str:
@@ -61,10 +61,10 @@ def about(ns: Number, like_ns: Number) -> str:
         ns: The estimate in nanoseconds.
         like_ns: The time beside it. Where it has another unit, the estimate has its own: ``about 900 µs``.
     """
-    value, _, unit = duration(float(f"{float(ns):.2g}")).rpartition(" ")
+    value, _, unit = duration(float(f"{float(ns):.2g}")).partition(" ")
     if "." in value:
         value = value.rstrip("0").removesuffix(".")
-    return f"about {value}" if duration(like_ns).endswith(f" {unit}") else f"about {value} {unit}"
+    return f"about {value}" if duration(like_ns).endswith(f" {unit}") else f"about {value} {unit}".rstrip()
 
 
 def point(ns: Number) -> str:
