@@ -1,8 +1,8 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Print how often `compare` and `gate` are wrong, and what they find: the tables of docs/compare.md and docs/gate.md.
 
-    python bench/decisions.py                the series in bench/series
-    python bench/decisions.py --docs         writes their tables into docs/compare.md and docs/gate.md, too
+    python bench/decisions.py                the series in bench/series, with each program
+    python bench/decisions.py --docs         writes the rows of all programs into docs/compare.md and docs/gate.md, too
     python bench/decisions.py FILE...        others that bench/record_series.py made
 
 Each series has the runs of several programs in order of time. Nothing changed between the runs of a program, so any
@@ -149,6 +149,18 @@ def row(name: str, program: str, spread: str, number: int, found: Counts) -> str
     return f"| {' | '.join([name, program, spread, str(number), str(found[0]), *shares])} |"
 
 
+def without_programs(text: str) -> str:
+    """Return a table without its rows of single programs, and without their columns."""
+    heads, line, *rows = text.splitlines()
+    return "\n".join(
+        [
+            heads.replace(" program | spread |", ""),
+            line[8:],
+            *(row.replace(" all |  |", "") for row in rows if " all |  |" in row),
+        ]
+    )
+
+
 def main() -> None:
     """Print both tables, and write them into the documentation where that is wanted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -169,7 +181,7 @@ def main() -> None:
         if chosen.docs:
             page = DOCS / f"{name}.md"
             before, _, rest = page.read_text().partition(BEGIN)
-            page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+            page.write_text(f"{before}{BEGIN}\n\n{without_programs(text)}\n\n{END}{rest.partition(END)[2]}")
 
 
 if __name__ == "__main__":

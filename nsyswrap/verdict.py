@@ -9,6 +9,7 @@ from nsyswrap.model import NO_PLAN, Finding, Plan, Section, Severity, StepTimes
 from nsyswrap.rules import capture, gpu, idle, memory, rule_of
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
 from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
+from nsyswrap.rules.ranks import LATE
 from nsyswrap.sections.capture_check import (
     COPIES_UNRECORDED,
     MEMSETS_UNRECORDED,
@@ -38,15 +39,21 @@ ONE_STEP = "Only one step was recorded, so there is no step time. Record at leas
 def in_order(sections: Sequence[Section], findings: Iterable[Finding], plan: Plan = NO_PLAN) -> tuple[Finding, ...]:
     """Return all findings in the order of the report, the one that the verdict states first.
 
-    Those of the plan come first, in its order, then those with the largest predicted saving. Where copies take more
-    than half of the time with no kernel running, the one on copies is the first of those outside of the plan.
+    Those of the plan come first, in its order, and a late rank before what its host does; then those with the largest
+    predicted saving. Where copies take more than half of the time with no kernel running, the one on copies is the
+    first of those outside of the plan.
     """
-    planned = {change.rule: number for number, change in enumerate(plan.changes)}
+    planned = {change.rule: float(number) for number, change in enumerate(plan.changes)}
+    found = sorted(findings, key=lambda each: each.order)
+    rules = [each.rule for each in found]
+    if LATE.key in rules and LATE.key not in planned:
+        # What its host does is why a rank is late: the rank is named first.
+        after = [planned[rule] for rule in rules[rules.index(LATE.key) :] if rule in planned]
+        planned |= {LATE.key: min(after) - 0.5} if after else {}
     ledger = next((section.tables["devices"] for section in sections if section.key == "ledger"), None)
     copies = ON_COPIES if ledger is not None and _is_mostly_copies(ledger) else ()
-    return tuple(
-        sorted(findings, key=lambda each: (planned.get(each.rule, len(planned)), each.rule not in copies, each.order))
-    )
+    last = float(len(plan.changes))
+    return tuple(sorted(found, key=lambda each: (planned.get(each.rule, last), each.rule not in copies)))
 
 
 def _is_mostly_copies(ledger: "pd.DataFrame") -> bool:

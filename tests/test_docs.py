@@ -249,7 +249,7 @@ def test_an_option_that_does_not_exist_is_found() -> None:
 
 
 def test_the_command_reference_is_up_to_date() -> None:
-    """docs/cli.md has the text of --help; `make docs` writes it."""
+    """docs/cli.md follows from --help; `make docs` writes it."""
     program = [sys.executable, "tools/cli_reference.py", "--check"]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -263,6 +263,18 @@ def test_the_command_reference_does_not_depend_on_the_terminal(
     narrow = cli_reference.reference(command, "long")
     monkeypatch.setenv("COLUMNS", "200")
     assert cli_reference.reference(command, "long") == narrow
+
+
+def test_an_option_that_several_commands_share_is_described_once(cli_reference: ModuleType) -> None:
+    """Each command names it; an option of two commands is described by both."""
+
+    def command(name: str, *options: str) -> click.Command:
+        return click.Command(name, params=[click.Option([each], help=f"About {each}.") for each in options])
+
+    group = click.Group("all", commands=[command("a", "--x", "--y"), command("b", "--x", "--y"), command("c", "--x")])
+    page = cli_reference.reference(group, "all")
+    assert [page.count(f"About --{each}.") for each in "xy"] == [1, 2]
+    assert page.count("[Shared](#shared-options): `--x`.") == 3
 
 
 def test_each_promise_of_security_has_its_test() -> None:

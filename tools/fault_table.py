@@ -35,10 +35,10 @@ make faults                                   # profile all programs on a GPU, j
 .venv/bin/python tools/judge_faults.py --again    # this page from reports/faults.json
 ```
 
-Each root cause of idle time has at least three programs of different shape (`SHAPE` in its file), and one of them runs
-the training loop of a library, named in the table. Faults that lie on the host alone, `host/...`, show without a GPU,
-too. Faults of one rank among several, of links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The
-captures, cut short, are in `tests/captures/faults`, where the tests judge them again.
+Each root cause of idle time has at least three programs of different shape, one of them with the training loop of a
+library, named in the table. Programs of `host/...` were recorded without a GPU. Faults of one rank among several, of
+links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The captures, cut short, are in
+`tests/captures/faults`, where the tests judge them again.
 
 - **first**: whether the planted fault is the report's first finding.
 - **others**: other warnings and problems of the report with the fault, and, after the slash, without it.
@@ -47,27 +47,27 @@ captures, cut short, are in `tests/captures/faults`, where the tests judge them 
 - **within 25 %**: whether the prediction for the whole fault is that near to the measured saving.
 
 """
-HEADS = "| root cause | program | first | others | predicted, ms | measured, ms | steps | within 25 % |"
+HEADS = "| root cause | program | first | others | predicted, ms | measured, ms | within 25 % |"
 LIMITS = """
 ## Limits
 
 The programs are small and each has one fault. A real program has several, which hide one another. The rules read no
 number that was measured on these programs.
 
-- `emptied_by_trainer` gives memory back after each step. The calls are short, but the CPU loses its lead and then
-  launches late for longer than they took. That time goes to launches and CPU code.
-- `operator_ranges` has PyTorch record a range for each operator. The shortest times between two ranges are half of what
-  one costs on average there, so the report does not name them.
+- `emptied_by_trainer` gives memory back after each step. The CPU loses its lead and launches late for longer than the
+  calls took. That time goes to launches and CPU code.
+- `operator_ranges`: the shortest times between two ranges are half of what one costs on average, so the report does not
+  name them.
 - `unpinned_columns` waits for the data loader as long as its copies are slow. The simulation takes the loader's pace as
   given and predicts no saving.
 - `attributes_one_by_one` and `growing_history` save more than idle time: fewer kernels run, and less is copied.
 - `one_shard` communicates with FSDP: the prediction counts the reductions alone.
-- `launch_bound` computes with elementwise operators: that they could be fused is true with the fault and without it.
 - Without a GPU only waits count as reading files or pages, and page faults are a lower bound. So
-  `pictures_without_workers`, `rows_of_a_table` and the programs with mapped files save more than predicted. The network
-  itself took up to a third longer in one run than in another there: a second pair of `rewards_on_request` saved 663 ms.
-- `checkpoints`, `files_one_by_one`, `recompiled_loss`, `recurrent_cells`, `saved_each_step`, `short_epochs` and
-  `validation_workers` do other things in the long steps. They are raised beside the fault, and they are there.
+  `pictures_without_workers`, `rows_of_a_table` and the programs with mapped files save more than predicted. A network
+  took up to a third longer in one run than in another there: a second pair of `rewards_on_request` saved 663 ms.
+- `launch_bound` could be fused with the fault and without it. In the long steps of `checkpoints`, `files_one_by_one`,
+  `recompiled_loss`, `recurrent_cells`, `saved_each_step`, `short_epochs` and `validation_workers` more than the fault
+  takes time. Both are named beside the fault, and are right.
 """
 
 
@@ -242,12 +242,12 @@ def page(verdicts: Sequence[Verdict], programs: Sequence[Program], plans: Sequen
         "",
         f"Captured on: {'; '.join(sorted({each.machine for each in found})) or 'nothing yet'}.",
     ]
-    for title, names in (
-        ("Judged from captures that are cut short", [each.name for each in found if each.is_cut]),
-        ("Not captured", sorted({each.name for each in programs} - set(known))),
+    for title, count in (
+        ("judged from captures that are cut short", sum(each.is_cut for each in found)),
+        ("not captured", len({each.name for each in programs} - set(known))),
     ):
-        if names:
-            lines += ["", f"{title}: {', '.join(f'`{name}`' for name in names)}."]
+        if count:
+            lines += ["", f"Programs {title}: {count}."]
     lines += ["", *plans] if plans else []
     return HEAD + "\n".join(lines) + "\n" + LIMITS
 
@@ -275,7 +275,6 @@ def _row(program: Program, verdict: Verdict, is_first: bool) -> str:  # noqa: FB
         f"{rules(verdict.others)} / {rules(verdict.fixed)}" if verdict.others or verdict.fixed else "none",
         "-" if verdict.low_ns is None else f"{ms(verdict.low_ns)} to {ms(verdict.high_ns)}",
         f"{ms(verdict.measured_ns)} of {ms(verdict.faulty_ns)}",
-        str(verdict.steps),
         "yes" if verdict.is_near else "no",
     )
     return f"| {' | '.join(cells)} |"

@@ -1,6 +1,7 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The page docs/results.md: figures of the literature beside those of the committed reports."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -34,7 +35,7 @@ make gallery                                  # profile all cases on a GPU, and 
 Beside it, `report.json` has the kernels and the parts of a step, and `output.txt` what the program printed.
 
 - **step**: mean time of a measured step. **data**: the part of it in which the loop waits for a batch.
-- **without nsys**: the median step, simulated without the profiler's cost, as a share of the recorded median step.
+- **without nsys**: the median step, simulated without the profiler's cost, as a share of the recorded one.
 - **kernels**: time of a step in which a kernel runs. **busy**: the same as a share of the window.
 - **occupancy**: estimated from grids and resources, not measured.
 - **tensor**: share of kernel time in kernels that use tensor cores; a range where names leave it open.
@@ -75,7 +76,7 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
         if claim.title.startswith("AlexNet"):
             lines += _activities(there)
         if claim.title.startswith("Convolution"):
-            lines += ["By the programs' own clocks:", "", *_printed(there), ""]
+            lines += [*_clocks(there), ""]
     missing = [name for name in claim.cases if name not in by_name]
     if missing:
         lines += [f"Not captured: {', '.join(f'`{name}`' for name in missing)}.", ""]
@@ -135,8 +136,20 @@ def _activities(there: Sequence[Result]) -> list[str]:
     return [_line(("case", "longest GPU activities, ms a step")), "|---|---|", *rows, ""]
 
 
-def _printed(there: Sequence[Result]) -> list[str]:
-    return [f"    {each.case.name}: {line}" for each in there for line in each.printed]
+def _clocks(there: Sequence[Result]) -> list[str]:
+    """Return the table of what programs say about their own time: a line on the batches, then one on the time."""
+    rows = [
+        _line(
+            (
+                each.case.name,
+                "CPU" if batches.rpartition(";")[0].endswith("cpu") else "GPU",
+                *re.findall(r"[\d.]+", time),
+            )
+        )
+        for each in there
+        for batches, time in zip(each.printed[::2], each.printed[1::2], strict=True)
+    ]
+    return [_line(("case", "on", "user, s", "system, s", "elapsed, s")), "|---|---|---:|---:|---:|", *rows]
 
 
 def _optimizers(there: Sequence[Result]) -> list[str]:

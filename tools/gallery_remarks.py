@@ -5,9 +5,8 @@ Figures are written as `{case:measure}` or `{case / case:measure}`; gallery_figu
 """
 
 RUNS = """\
-All cases ran on one machine, one program after another and nothing else beside it. The cores of the machine are shared,
-so what the CPU does takes up to twice as long in one case as in the next; what the GPU does takes the same time. Where
-the CPU sets the pace, compare cases by their kernels and by what limits them, not by their steps.
+All cases ran on one machine, one after another. Its cores are shared, so what the CPU does takes up to twice as long in
+one case as in the next. Where the CPU sets the pace, compare cases by their kernels and limits, not by their steps.
 
 TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`) were not installed.
 """
@@ -17,14 +16,13 @@ REMARKS: dict[str, str] = {
     "Mixed precision on image networks": """\
 As in the source, kernels run for a few percent of the time (MLP, {mlp-fp32:busy}) up to nearly all of it (VGG,
 {vgg16-fp32:busy}). Three results differ. LeNet uses tensor cores here, for {lenet-amp:tensor} of its kernel time in
-mixed precision: cuDNN convolutions whose names show it. Mixed precision does not speed up the kernels of the small
-networks: LeNet's take {lenet-fp32:kernels} and {lenet-amp:kernels} a step. And two loader processes crop images of 32
-by 32 pixels about as fast as the CPU launches a step, so the machine decides which of the two limits MLP and LeNet.
-VGG's step is {vgg16-fp32 / vgg16-amp:step} times as fast in mixed precision. ResNet50's kernels run
+mixed precision. Mixed precision does not speed up its kernels: {lenet-fp32:kernels} and {lenet-amp:kernels} a step. And
+two loader processes are about as fast as the CPU launches a step, so either may limit MLP and LeNet. VGG's step
+is {vgg16-fp32 / vgg16-amp:step} times as fast in mixed precision. ResNet50's kernels run
 {resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step} against
 {resnet50-fp32:step}: launches limit it then. AlexNet, with images of 224 by 224, waits for the loader.""",
     "MNIST and the number of loader processes": """\
-The direction is that of the source. The wait for a batch falls from {mnist-1-worker:data} to {mnist-8-workers:data},
+As in the source, the wait for a batch falls from {mnist-1-worker:data} to {mnist-8-workers:data},
 the step from {mnist-1-worker:step} to {mnist-8-workers:step}, and an epoch of 937 steps (the program's own clock, under
 nsys) from {mnist-1-worker:epoch} to {mnist-8-workers:epoch}.""",
     "One file for each image": """\
@@ -36,14 +34,14 @@ ResNet50, mixed precision cuts kernel time {cifar-resnet50-fp32 / cifar-resnet50
 From a batch of 16 on, the wait for the loader is what limits the run. At 8 the GPU is idle for many reasons, and no
 single change is predicted to save much.""",
     "BERT-base answers questions": """\
-The direction is that of the source: mixed precision cuts the step from {bert-fp32:step} to {bert-amp:step},
+As in the source, mixed precision cuts the step from {bert-fp32:step} to {bert-amp:step},
 {bert-fp32 / bert-amp:step} times. Kernels run {bert-fp32 / bert-amp:kernels} times as fast, and the GPU is then idle
 for {bert-amp:idle} of the time, {bert-amp:idle_for_cpu} because of CPU work between launches. With kernels for each
 parameter, Adam launches {bert-amp-single:optimizer_kernels} of them a step, and the GPU is idle for
 {bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes on the CPU. With `foreach` it
 launches {bert-amp:optimizer_kernels} kernels, fused {bert-amp-fused:optimizer_kernels}. While the fused optimizer ran,
 the host launched an operation every {bert-amp-fused:launch_interval}, with `foreach` every {bert-amp:launch_interval}
-(medians), so these two steps cannot be compared.""",
+(medians), so the two steps cannot be compared.""",
     "ResNet50 inference": """\
 Unlike in the source, float16 is no faster in eager PyTorch: {inference-fp16:step} a batch against
 {inference-fp32:step}. Kernels take {inference-fp16:kernels} instead of {inference-fp32:kernels}, but the CPU launches

@@ -49,18 +49,18 @@ wait for another GPU count as well, as with nvprof. The published shares, and th
 `nn.DataParallel`; "first" means that one of the kernels counted takes more time than any other activity:
 """
 REMARK = """\
-The cells of four GPUs were recorded on another machine of the same kind, after thirty steps that were only timed,
-and several runs started at a time; the others one by one, from the first step. All steps are under nsys.
+The runs on four GPUs were recorded on another machine of the same kind, several at a time, after thirty timed steps;
+the others one by one, from the first step. All steps are under nsys.
 
 On one GPU the updates of the weights take about the published share, and less as the batch grows. With
 `nn.DataParallel` on four GPUs, broadcast and reduction take half of the GPU time with a batch of 16. With 128 it is
-about half of that, as published. The reduction takes as long as the broadcast here, and a fifth of it there.
+about half of that, as published. The reduction takes as long as the broadcast here, a fifth of it in the source.
 Each further GPU makes a step longer, because one process launches for all of them: the GPUs are idle most of the time.
 With DistributedDataParallel on four GPUs, small batches wait for the rank that launches last, and only a batch of 128
 is faster than on one: {speedups}
 """
-IDENTITY = """What a step on several GPUs takes longer than on one with the same batch, in ms, mean over GPUs. The parts
-add up to the difference; what is left is the last column:
+IDENTITY = """What a step on several GPUs takes longer than on one with the same batch, in ms, mean over GPUs, with
+`nn.DataParallel` (DP) and DistributedDataParallel (DDP). The parts add up to the difference; what is left comes last:
 """
 
 
@@ -88,7 +88,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Return the cell in words."""
-        kind = {"dp": "DataParallel", "ddp": "DistributedDataParallel"}.get(self.mode)
+        kind = {"dp": "DP", "ddp": "DDP"}.get(self.mode)
         return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}, batch {self.batch}{f', {kind}' if kind else ''}"
 
     @property

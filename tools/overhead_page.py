@@ -29,9 +29,9 @@ STEPS = f"""
 Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **recorded**: under nsys.
 **report**: the step alone in the report, with its range; none where the report calls it unknown, because the range is
 wider than a factor of {WIDEST_FACTOR}. **off**: how far that is from the measured step alone. **held**: whether the
-range holds it.
+range holds it. The rows are those where it does not; `reports/overhead.json` has all programs.
 
-| program | alone | recorded | slower | report | off | held |
+| program | alone | recorded | times as long | report | off | held |
 |---|---|---|---|---|---|---|
 """
 PLANS = """
@@ -39,8 +39,8 @@ PLANS = """
 
 Mean times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of
 the plan, with its range. Where these are not the planted faults alone, it is the step without the one fault, by its
-finding; none where there are several, or where the report calls it unknown. **width**: of the range, as a share of the
-measured step.
+finding. Programs with several faults there, or whose step the report calls unknown, are left out. **width**: of the
+range, as a share of the measured step.
 
 | program | alone | with the fix | predicted | off | held | width |
 |---|---|---|---|---|---|---|
@@ -155,8 +155,13 @@ def page(results: Mapping[str, Any]) -> str:
     steps, plans = steps_of(rows), plans_of(rows)
     parts = [HEAD, _measured_on(results["machine"])]
     if rows:
-        parts += [STEPS, *(f"{_step_line(each)}\n" for each in steps), _wrapped(_summary("step alone", steps))]
-        parts += [PLANS, *(f"{_plan_line(each)}\n" for each in plans), _wrapped(_summary("predicted step", plans))]
+        shown = (each for each in steps if not each.is_held)
+        parts += [STEPS, *(f"{_step_line(each)}\n" for each in shown), _wrapped(_summary("step alone", steps))]
+        parts += [
+            PLANS,
+            *(f"{_plan_line(each)}\n" for each in plans if each.found),
+            _wrapped(_summary("predicted step", plans)),
+        ]
         parts += [VERDICTS, *map(_wrapped, _verdicts(rows))]
     return "".join([*parts, _costs(results["machine"]), *map(_wrapped, results.get("remarks", ()))])
 
@@ -168,7 +173,7 @@ def _name(row: Mapping[str, Any]) -> str:
 def _step_line(one: Compared) -> str:
     under_nsys = "", ""
     if one.recorded_ns is not None:
-        under_nsys = _ms(one.recorded_ns), f"{one.recorded_ns / one.before_ns:.2f} times"
+        under_nsys = _ms(one.recorded_ns), f"{one.recorded_ns / one.before_ns:.2f}"
     return _cells(one.program, _ms(one.measured_ns), *under_nsys, *_judged(one))
 
 

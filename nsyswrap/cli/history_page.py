@@ -37,7 +37,7 @@ REPORT_PAGE = "report.html"
     show_default=True,
     help="The file to write.",
 )
-@force_option("Replace the file if it exists.")
+@force_option()
 @click.pass_obj
 def page(db: str | None, *, program: str, runs: int, output: Path, force: bool) -> None:
     """Write one HTML page: how the steps of each program develop, where they change, and what moved there.

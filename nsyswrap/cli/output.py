@@ -50,7 +50,7 @@ output_option = click.option(
 
 def file_options(command: Command) -> Command:
     """Add the options ``--output`` and ``--force`` to a command with one result."""
-    return output_option(force_option("Replace the file if it exists.")(command))
+    return output_option(force_option()(command))
 
 
 def form_of(form: str | None, output: Path | None, forms: Collection[str]) -> str:

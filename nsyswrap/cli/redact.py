@@ -16,7 +16,7 @@ from nsyswrap.cli.terminal import printable
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE.sqlite", help="The export to write."
 )
-@force_option("Replace the file if it exists.")
+@force_option()
 def redact(*, capture: Path, output: Path, force: bool) -> None:
     """Write an export of CAPTURE, a .nsys-rep or a .sqlite export, that is safe to share.
 

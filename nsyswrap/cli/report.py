@@ -29,7 +29,7 @@ from nsyswrap.cli.terminal import printable
     show_default=True,
     help="The page to write.",
 )
-@click.option("--slim", is_flag=True, help="Only the first part, at most some 60 kB: for mail and CI.")
+@click.option("--slim", is_flag=True, help="Only verdict, plan, breakdown and first findings, at most some 60 kB.")
 @click.option(
     "--editor",
     "address",
@@ -41,8 +41,6 @@ from nsyswrap.cli.terminal import printable
 @force_option("Replace the page if it exists.")
 def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, force: bool, address: str) -> None:  # noqa: PLR0913 - its options
     """Write the report of CAPTURE, a .nsys-rep, a .sqlite export or a report.json, as one offline HTML page.
-
-    With --slim the page has the verdict, the plan, the breakdown and the first findings, and no timeline.
 
     A page made from a report.json has no timeline. A report.json takes none of the options --window, --step-range,
     --step-kernel, --phase and --kernel-rules.

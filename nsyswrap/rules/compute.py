@@ -106,7 +106,7 @@ DOUBLE = Rule(
             "mean = torch.as_tensor(mean, dtype=torch.float32, device=device)  # NumPy's numbers are FP64",
         ),
     ),
-    fixed="in FP32",
+    fixed="with FP32",
 )
 KERNELS = Rule(key="compute/kernels", name="what limits the kernels", fixed="with faster kernels")
 LOSS_BY_PARTS = Rule(

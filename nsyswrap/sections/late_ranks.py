@@ -124,7 +124,7 @@ def _because(context: TraceContext, lateness: Lateness, rule: str, phase: int) -
     """Return what keeps a rank, in words."""
     if keeps := rule_of(rule).keeps_rank:
         return context.program_kind.fitted(keeps)
-    return rule_name(rule) + (f" in its phase {lateness.phase_name(phase)}" if phase != NO_PHASE else "")
+    return rule_name(rule) + (f" in {lateness.phase_name(phase)}" if phase != NO_PHASE else "")
 
 
 def _advice(simulation: Simulation, attribution: Attribution, rule: str) -> str:

@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,15 @@ PROGRAM, RANKS = SUPPORT / "tried_program.py", SUPPORT / "tried_ranks.py"
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let the program use one core; it may write to its temporary folder, so that is not the one of the tests."""
+def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the program use one core, and a temporary folder beside that of the test, which it may write to.
+
+    Its path is short, since the workers of a loader have sockets there.
+    """
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    with tempfile.TemporaryDirectory() as temporary:
+        monkeypatch.setenv("TMPDIR", temporary)
+        yield
 
 
 def tried(folder: Path, modes: str, order: Sequence[str], **fields: object) -> Trial:
@@ -44,6 +49,7 @@ def outcome(trial: Trial, spec: str) -> TriedChange:
     return next(each for each in trial.outcomes if each.spec == spec)
 
 
+@pytest.mark.thorough
 def test_frozen_objects_make_collections_cheap(tmp_path: Path) -> None:
     """The program collects 50,000 lists in each step; frozen, they are left out."""
     found = outcome(tried(tmp_path, "garbage", ["gc"]), "gc")
@@ -52,6 +58,7 @@ def test_frozen_objects_make_collections_cheap(tmp_path: Path) -> None:
     assert found.after_ns < found.before_ns
 
 
+@pytest.mark.thorough
 def test_a_fused_optimizer_of_many_parameters_is_faster(tmp_path: Path) -> None:
     """One that replaces a change of the same kind is the only one to write."""
     trial = tried(tmp_path, "many", ["fused"], budget_s=120.0)
@@ -65,6 +72,7 @@ def test_a_change_that_does_not_apply_says_why(tmp_path: Path) -> None:
     assert (found.verdict, found.words) == ("does not apply", "no call of zero_grad keeps the gradients")
 
 
+@pytest.mark.thorough
 def test_after_a_change_that_ends_the_program_the_others_are_tried(tmp_path: Path) -> None:
     """The optimizer raises an error where it is fused."""
     trial = tried(tmp_path, "strict keeps", ["fused", "zero_grad"])
@@ -74,6 +82,7 @@ def test_after_a_change_that_ends_the_program_the_others_are_tried(tmp_path: Pat
     assert outcome(trial, "zero_grad").pairs >= 4
 
 
+@pytest.mark.thorough
 def test_a_change_that_hangs_ends_the_run_and_is_named(tmp_path: Path) -> None:
     """The optimizer waits for ever where it is fused; the next run goes on without that."""
     request = Request(turns=("fused", "zero_grad"), budget_s=20.0, block_s=0.02, hang_s=2.0)
@@ -93,17 +102,20 @@ def test_a_program_is_ended_before_it_changes_a_file(tmp_path: Path, modes: str,
     assert (tmp_path / name).read_text() == "old"
 
 
+@pytest.mark.thorough
 def test_a_program_may_change_files_where_the_user_allows_it(tmp_path: Path) -> None:
     (tmp_path / "results.txt").write_text("old")
     tried(tmp_path, "writes", ["zero_grad"], allow_writes=True)
     assert (tmp_path / "results.txt").read_text() == "new"
 
 
+@pytest.mark.thorough
 def test_a_program_may_write_its_own_files_again(tmp_path: Path) -> None:
     """It makes the file itself, and saves it every fifty steps."""
     assert outcome(tried(tmp_path, "saves keeps", ["zero_grad"]), "zero_grad").pairs >= 4
 
 
+@pytest.mark.thorough
 def test_a_program_that_writes_runs_again_only_with_leave(tmp_path: Path) -> None:
     given = list[Sequence[str]]()
 
@@ -157,6 +169,7 @@ def test_workers_that_load_beside_the_loop_are_found_and_proved(
     assert trial.notes[0].endswith("are the same, bit for bit.")
 
 
+@pytest.mark.thorough
 def test_ranks_of_a_job_are_timed_with_a_change_of_their_buckets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

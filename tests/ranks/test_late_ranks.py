@@ -16,7 +16,7 @@ from nsyswrap.trace.tables import Trace
 NAMED = {
     "ranks/loader": "its data loader; rank 0 waits.",
     "ranks/uneven_input": "it has more to compute; rank 0 waits.",
-    "ranks/host_in_backward": "CPU outside CUDA calls in its phase backward; rank 0 waits.",
+    "ranks/host_in_backward": "CPU outside CUDA calls in backward; rank 0 waits.",
     "ranks/slower_gpu": "its GPU takes longer for the same kernels; rank 0 waits.",
 }
 

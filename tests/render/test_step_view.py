@@ -78,9 +78,9 @@ def test_a_gpu_without_streams_has_the_host_of_its_rank() -> None:
 
 @pytest.mark.slow
 def test_the_rank_of_a_step_is_named_once(real_trace: Callable[[str], Trace]) -> None:
-    """Ranks may have different numbers of steps, so the note names the rank of the verdict, and the GPU does not."""
+    """Ranks may have different numbers of steps, so the note names the rank; the GPU follows without it."""
     step = step_view.typical_step(build_report(real_trace("ranks/loader"), with_timeline=True))
     assert step is not None
-    assert step.note.endswith(" of rank 1, as recorded")
-    assert step.gpu == "GPU 1"
-    assert step.labels == ("rank 1, GPU 1", "rank 0, GPU 0")
+    assert step.note.endswith(" of rank 0, as recorded")
+    assert step.gpu == "GPU 0"
+    assert step.labels == ("rank 0, GPU 0", "rank 1, GPU 1")

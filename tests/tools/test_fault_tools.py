@@ -205,8 +205,8 @@ def test_a_prediction_is_near_within_a_quarter(
     assert replace(verdict, point_ns=point, measured_ns=100).is_near == near
 
 
-def test_the_page_names_what_was_not_captured(tmp_path: Path) -> None:
-    """Programs without captures are listed, and the table holds the others, also after a file."""
+def test_the_page_counts_what_was_not_captured(tmp_path: Path) -> None:
+    """Programs without captures are counted, and the table holds the others, also after a file."""
     table, module = tools("fault_table"), tools("fault_programs")
     folder, captures = tmp_path / "programs", tmp_path / "captures"
     folder.mkdir()
@@ -221,9 +221,9 @@ def test_the_page_names_what_was_not_captured(tmp_path: Path) -> None:
     table.write(tmp_path / "faults.json", list(table.judged([tmp_path / "whole", captures], programs)))
     page = table.page(table.read(tmp_path / "faults.json"), programs)
     assert "| `idle/data_wait` | `few` | yes | none |" in page
-    assert "cut short: `few`." in page
-    assert "Not captured: `none`." in page
-    assert "cut short: `" not in table.page(list(table.judged([captures], programs)), programs)
+    assert "cut short: 1." in page
+    assert "Programs not captured: 1." in page
+    assert "cut short: 1" not in table.page(list(table.judged([captures], programs)), programs)
 
 
 def test_the_committed_page_is_that_of_the_committed_results() -> None:

@@ -85,7 +85,7 @@ def test_what_several_gpus_add_to_a_step_is_explained_to_the_microsecond() -> No
 
 def test_the_parts_add_up_to_the_difference_of_the_steps(sweep: Path) -> None:
     """From 5 to 6 ms: 1 ms less compute, half a ms less copies, half a ms waiting, 1 ms transfer, 1 ms idle."""
-    row = next(line for line in tool.part(sweep).splitlines() if line.startswith("| 2 GPUs, batch 16, DataParallel"))
+    row = next(line for line in tool.part(sweep).splitlines() if line.startswith("| 2 GPUs, batch 16, DP"))
     cells = [cell.strip() for cell in row.strip("|").split("|")][1:]
     assert cells == ["5.000", "6.000", "1.000", "-1.000", "-0.500", "0.500", "1.000", "1.000", "0.000"]
 

@@ -16,12 +16,10 @@ HEADS = (
     *(
         "program",
         "kernel time",
-        "measured",
         "tensor cores by hardware",
         "by name",
         "agree",
         "differ",
-        "unknown by name",
     ),
     "launches",
 )
@@ -35,14 +33,12 @@ Result = Mapping[str, Any]
 def row(name: str, result: Result) -> str:
     """Return one program's line."""
     shares = result["shares"]
-    unknown = sum(each["share"] for each in result["kernels"] if each["verdict"] == "unknown")
     cells = [
         name,
         f"{result['kernel_ns'] / 1e6:.2f} ms",
-        f"{result['measured_share']:.1%}",
         band(result["tensor_share_low"], result["tensor_share_high"]),
         band(result["named_share_low"], result["named_share_high"]),
-        *(f"{each:.2%}" for each in (shares["agrees"], shares["differs"], unknown)),
+        *(f"{each:.2%}" for each in (shares["agrees"], shares["differs"])),
         str(result["launches"]),
     ]
     return f"| {' | '.join(cells)} |"

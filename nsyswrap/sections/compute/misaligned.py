@@ -143,7 +143,7 @@ def paces(
         share = min(needed[like].sum() / own[like].sum(), 1.0) if like.any() else USUAL_SHARE
         longer[at] = prod(after / before for before, after in sizes[call].items()) / share
     times: npt.NDArray[np.float64] = rates.needed_ns[slow] * longer[kernel] / np.maximum(joined.own_ns[slow], 1)
-    return np.minimum(times, 1.0)
+    return np.fmin(times, 1.0)  # a kernel whose work is unknown is not made faster
 
 
 def aligned(
