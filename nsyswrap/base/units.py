@@ -46,12 +46,12 @@ def is_missing(value: object) -> bool:
 
 
 def duration(ns: Number) -> str:
-    """Return a length of time with three significant digits: ``58.1 ms``.
+    """Return a length of time with three significant digits: ``58.1 ms``; no time is ``0``.
 
     Args:
         ns: Nanoseconds; a mean may be a float.
     """
-    return _scaled(ns, _TIMES)
+    return _scaled(ns, _TIMES) if ns else "0"
 
 
 def about(ns: Number, like_ns: Number) -> str:
@@ -61,10 +61,10 @@ def about(ns: Number, like_ns: Number) -> str:
         ns: The estimate in nanoseconds.
         like_ns: The time beside it. Where it has another unit, the estimate has its own: ``about 900 µs``.
     """
-    value, _, unit = duration(float(f"{float(ns):.2g}")).rpartition(" ")
+    value, _, unit = duration(float(f"{float(ns):.2g}")).partition(" ")
     if "." in value:
         value = value.rstrip("0").removesuffix(".")
-    return f"about {value}" if duration(like_ns).endswith(f" {unit}") else f"about {value} {unit}"
+    return f"about {value}" if duration(like_ns).endswith(f" {unit}") else f"about {value} {unit}".rstrip()
 
 
 def point(ns: Number) -> str:
@@ -90,14 +90,14 @@ def operations(count: Number) -> str:
 def share(ratio: Number) -> str:
     """Return a share of 1 in per cent with one decimal: ``38.6 %``.
 
-    A share above 0 never prints as 0, and a share below 1 never as 1: ``<0.1 %``, ``>99.9 %``.
+    A share other than 0 never prints as 0, and a share below 1 never as 1: ``<0.1 %``, ``>99.9 %``. Zero has no sign.
     """
     value = float(ratio)
-    if 0 < value < _SHOWN_SHARE:
+    if 0 < abs(value) < _SHOWN_SHARE:
         return "<0.1 %"
     if 1 - _SHOWN_SHARE < value < 1:
         return ">99.9 %"
-    return f"{100 * value:.1f} %"
+    return f"{100 * (value or 0.0):.1f} %"
 
 
 def percent(ratio: Number) -> str:

@@ -35,7 +35,7 @@ def test_long_cpu_code_once_a_step_is_not_answered_with_fewer_launches() -> None
     found = found_on_idle_time(trace_of(made_loop()))["idle/cpu"]
     assert found.advice == CPU.advice
     assert not [word for word in LAUNCH_LESS if word in found.advice]
-    assert "move it out of the step" in found.advice
+    assert "Move it out of the step" in found.advice
 
 
 def test_cpu_code_between_launches_at_their_usual_pace_is_answered_with_fewer_launches() -> None:
