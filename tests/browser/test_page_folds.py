@@ -14,7 +14,7 @@ KERNELS = "table[data-name=kernels-summary]"
 MOST_SCREENS = {WIDE: 3, NARROW: 5}
 SAMPLES = Path(__file__).resolve().parents[2] / "reports" / "samples"
 LAPTOP = 800
-MOST_OF_A_SAMPLE = 3.3
+MOST_OF_A_SAMPLE = 3.5
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_page_takes_a_few_screens_and_the_plan_is_on_the_first(browser: Brow
 
 
 @pytest.mark.parametrize("name", ["mnist-1-worker", "mnist-8-workers"])
-def test_a_sample_takes_about_three_screens_of_a_laptop(browser: Browser, name: str) -> None:
+def test_a_sample_takes_three_or_four_screens_of_a_laptop(browser: Browser, name: str) -> None:
     """With the whole plan, the typical step and three findings in sight, with the script and without."""
     for scripts in (True, False):
         with opened(browser, SAMPLES / name / "report.html", folded=True, java_script_enabled=scripts) as page:

@@ -83,10 +83,10 @@ def test_the_verdict_is_in_every_form_but_tables(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "html", "markdown"])
-def test_a_note_says_once_that_savings_do_not_add_up_and_that_there_are_no_findings(form: str) -> None:
+def test_the_list_says_once_what_a_saving_includes_and_that_there_are_no_findings(form: str) -> None:
     """The page holds the Markdown of its summary, too."""
     visible = " ".join(render(form, hand_made.full_report()).partition("<template")[0].split())
-    assert visible.count("do not add up") == 1
+    assert visible.count("each includes those above") == 1
     assert "No rule found a problem." in render(form, hand_made.no_gpu_report())
 
 
