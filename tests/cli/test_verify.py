@@ -142,6 +142,7 @@ def test_a_commit_and_a_folder_have_the_script(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_results_that_the_first_run_keeps_on_disk_are_other_work(folder: Path) -> None:
     """The first run of NEW does all of the work; the runs that would be timed do not."""
     once = "import os\nif os.path.exists('done'): STEPS = 1\nelse: STEPS = 4; open('done', 'w').close()\n"

@@ -221,7 +221,7 @@ def runs(count: int, median_ms: float, spread: float, seed: int) -> list[Measure
     return [steps(one, host=1.0) for one in lengths]
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_runs_that_differ_are_no_change(count: int) -> None:
     """Runs of one loop differ by 5 %. At most 4 of 60 pairs of sides are called faster or slower."""
     said = Counter(
