@@ -92,9 +92,9 @@ def test_the_steps_that_were_chosen_are_recorded_and_the_program_runs_on(
 
 
 def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:
-    """One of them opens the range. Each times its own steps before.
+    """One of them opens and ends the range. Each times its own steps before.
 
-    On busy cores the other begins to record some steps later.
+    On busy cores the other is some steps behind, and has fewer of them.
     """
     script = tmp_path / "train.py"
     script.write_text(REAL)
@@ -103,8 +103,8 @@ def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:
     assert result.exit_code == 0
     recorded = steps_in(result)
     assert len(recorded) == 2
-    for each in recorded:
-        assert set(names(28, 30)) <= set(each) <= set(names(20, 32))
+    assert set(recorded[0]) | set(recorded[1]) <= set(names(20, 32))
+    assert len(set(recorded[0]) & set(recorded[1])) >= 3
     alone = json.loads((result.folder / "steps_alone.json").read_text())["processes"]
     assert [each["rank"] for each in alone] == [0, 1]
 
