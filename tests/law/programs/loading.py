@@ -8,17 +8,11 @@ import threading
 import torch
 from program import digest, failing, run
 from torch.utils.data import (
-    BatchSampler,
-    ConcatDataset,
     DataLoader,
     Dataset,
     IterableDataset,
-    RandomSampler,
-    Subset,
     TensorDataset,
-    WeightedRandomSampler,
     get_worker_info,
-    random_split,
 )
 
 
@@ -79,11 +73,6 @@ def program_spawned_worker():
     print(multiprocessing.active_children())
 
 
-def program_worker_of_fork_server():
-    torch.manual_seed(0)
-    show(DataLoader(Squares(4), num_workers=1, multiprocessing_context="forkserver", worker_init_fn=start))
-
-
 def program_persistent_workers():
     torch.manual_seed(0)
     loader = DataLoader(Squares(), batch_size=5, num_workers=2, persistent_workers=True, prefetch_factor=3)
@@ -100,28 +89,6 @@ def program_iterable_data():
         print(len(DataLoader(Stream())))
 
 
-def program_worker_init_and_collate():
-    torch.manual_seed(0)
-    loader = DataLoader(
-        Squares(4), num_workers=1, worker_init_fn=start, collate_fn=lambda items: [len(items), items[0][0]]
-    )
-    show(loader)
-    print(loader.worker_init_fn is start, loader.collate_fn.__name__)
-
-
-def program_samplers():
-    torch.manual_seed(0)
-    random.seed(0)
-    data = Squares()
-    show(DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data, num_samples=5), 2, False)))
-    show(DataLoader(data, sampler=WeightedRandomSampler([0.1] * 5 + [1] * 5, 4)))
-    first, second = random_split(data, [0.3, 0.7], torch.Generator().manual_seed(1))
-    show(DataLoader(ConcatDataset([first, Subset(second, [0, 1])]), batch_size=2))
-    sampler = torch.utils.data.DistributedSampler(data, 3, 1, shuffle=True, seed=4)
-    sampler.set_epoch(2)
-    show(DataLoader(data, sampler=sampler, batch_size=2))
-
-
 def program_left_early():
     loader = DataLoader(Squares(100), batch_size=2, num_workers=2)
     for number, _ in enumerate(loader):
@@ -131,18 +98,6 @@ def program_left_early():
     print(next(batches)[0][0], len(loader), len(batches))
     del batches
     print(multiprocessing.active_children())
-
-
-def program_exhausted():
-    batches = iter(DataLoader(Squares(2)))
-    print(len(list(batches)))
-    for _ in range(2):
-        with failing():
-            try:
-                next(batches)
-            except StopIteration as end:
-                print("ended", end.value)
-    print(next(batches, "default"))
 
 
 def program_worker_dies():
@@ -155,15 +110,6 @@ def program_worker_dies():
     except RuntimeError as error:
         # A signal handler raises the error wherever the program is.
         print(type(error).__name__, str(error).split("(")[0])
-
-
-def program_worker_times_out():
-    class Slow(Squares):
-        def __getitem__(self, index):
-            threading.Event().wait(1)
-
-    with failing():
-        show(DataLoader(Slow(), num_workers=1, timeout=0.2))
 
 
 def program_own_loaders():
@@ -245,15 +191,6 @@ def program_data_in_a_thread():
     thread.start()
     thread.join()
     print(found)
-
-
-def program_pinned_memory_without_gpu():
-    import warnings
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        show(DataLoader(TensorDataset(torch.arange(3)), pin_memory=True))
-    print([(str(each.message)[:60], each.filename.rpartition("/")[2], each.lineno) for each in caught])
 
 
 if __name__ == "__main__":

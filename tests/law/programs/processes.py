@@ -2,14 +2,10 @@
 
 import asyncio
 import concurrent.futures
-import contextvars
 import functools
 import multiprocessing
 import os
-import pickle
-import queue
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +13,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from program import digest, failing, run, train
+from program import digest, run, train
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -154,12 +150,6 @@ def program_threads_train_at_once():
     print(sorted(results.items()), threading.active_count())
 
 
-def program_pool_of_threads():
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        print([each.result() for each in [pool.submit(train_without_seed, linear()) for _ in range(5)]])
-    print(torch.jit.wait(torch.jit.fork(linear(), X)).shape)
-
-
 def program_thread_ends_inside_a_training():
     def work():
         model(X).square().sum().backward()
@@ -209,21 +199,6 @@ def program_generators_that_hold_a_step():
     print(next(one), next(two), next(one), list(two))
     one.close()
     print(list(one))
-
-
-def program_context_variables():
-    variable = contextvars.ContextVar("own", default=0)
-
-    class Setting(nn.Module):
-        def forward(self, x):
-            variable.set(variable.get() + 1)
-            return x
-
-    Setting()(X)
-    print(variable.get(), [each.name for each in contextvars.copy_context() if "decimal" not in each.name])
-    context = contextvars.copy_context()
-    context.run(Setting(), X)
-    print(variable.get(), context[variable])
 
 
 def program_signal_handlers():
@@ -322,50 +297,6 @@ def program_pool_of_forked_processes():
         print(pool.map(functools.partial(save), ["a.pt", "b.pt"]))
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
         print(pool.submit(torch.save, {"a": X}, "c.pt").result(), digest(torch.load("c.pt")))
-
-
-def program_spawned_process_saves():
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        print(pool.submit(torch.save, {"a": X}, "c.pt").result(), digest(torch.load("c.pt")))
-        print(pool.submit(save, "d.pt").result())
-        print(digest(pool.submit(functools.partial(torch.load, map_location="cpu"), "c.pt").result()))
-
-
-def program_module_sent_to_a_child():
-    def receive(connection):
-        model = connection.recv()
-        connection.send((train_without_seed(model), type(model).__call__.__qualname__))
-
-    ours, theirs = multiprocessing.Pipe()
-    child = multiprocessing.get_context("fork").Process(target=receive, args=(theirs,))
-    child.start()
-    ours.send(linear())
-    print(ours.recv())
-    child.join()
-    print(child.exitcode, len(pickle.dumps(linear().state_dict)) > 0)
-
-
-def program_queue_of_tensors():
-    def put(target):
-        target.put(linear()(X).detach())
-        while not done.is_set():
-            time.sleep(0.01)
-
-    context = torch.multiprocessing.get_context("fork")
-    target, done = context.Queue(), context.Event()
-    child = context.Process(target=put, args=(target,))
-    child.start()
-    print(digest(target.get(timeout=30)))
-    done.set()
-    child.join()
-    with failing():
-        queue.Queue().get_nowait()
-
-
-def program_child_of_another_program():
-    """Children that are not Python get the environment, and nothing is printed by anyone else."""
-    print(subprocess.run(["/bin/sh", "-c", "echo shell; echo error >&2; exit 4"], capture_output=True, text=True))
-    print(subprocess.check_output([sys.executable, "-c", "print(1)"], text=True, stderr=subprocess.STDOUT))
 
 
 def program_asyncio_child():

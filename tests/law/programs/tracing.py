@@ -1,10 +1,7 @@
 """Programs that trace, export, script or transform modules."""
 
-import io
-import warnings
-
 import torch
-from program import digest, failing, run
+from program import digest, run
 from torch import nn
 
 X = torch.ones(2, 4)
@@ -27,39 +24,11 @@ def program_fx_symbolic_trace():
     print(digest(traced(X)))
 
 
-def program_fx_transform():
-    traced = torch.fx.symbolic_trace(Net())
-    for node in traced.graph.nodes:
-        if node.op == "call_method":
-            node.target = "sigmoid"
-    traced.recompile()
-    print(digest(traced(X)))
-    print(digest(torch.fx.Interpreter(traced).run(X)))
-
-
-def program_make_fx():
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    model = Net()
-    print(make_fx(lambda x: model(x).sum())(X).code)
-    print(make_fx(lambda x: torch.autograd.grad(model(x).sum(), x)[0])(X.clone().requires_grad_()).code)
-
-
 def program_export():
     exported = torch.export.export(Net().eval(), (X,))
     print(exported.graph)
     print(exported.graph_signature)
     print(digest(exported.module()(X)))
-
-
-def program_export_dynamic_saved_and_loaded():
-    rows = torch.export.Dim("rows", min=2, max=64)
-    exported = torch.export.export(Net().eval(), (torch.ones(3, 4),), dynamic_shapes=({0: rows},), strict=True)
-    file = io.BytesIO()
-    torch.export.save(exported, file)
-    file.seek(0)
-    print(digest(torch.export.load(file).module()(X)))
-    print(exported.range_constraints)
 
 
 def program_jit_trace():
@@ -75,58 +44,6 @@ def program_jit_script_and_freeze():
     frozen = torch.jit.freeze(scripted)
     print(frozen.code)
     print(digest(scripted(X)), digest(frozen(X)))
-
-
-def program_jit_saved_and_loaded():
-    file = io.BytesIO()
-    torch.jit.save(torch.jit.script(Net()), file)
-    file.seek(0)
-    loaded = torch.jit.load(file)
-    print(digest(loaded(X)), sorted(loaded.state_dict()))
-
-
-def program_jit_trace_with_control_flow():
-    class Branch(Net):
-        def forward(self, x):
-            return self.first(x) if x.sum() > 0 else self.second(x)
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        traced = torch.jit.trace(Branch(), X)
-    print([(each.category.__name__, each.filename.rpartition("/")[2], each.lineno) for each in caught])
-    print(traced.code)
-
-
-def program_jit_script_of_functions():
-    @torch.jit.script
-    def loss(x, y):
-        return (x - y).square().mean()
-
-    print(loss.code, loss(X, X * 2))
-    with failing():
-        torch.jit.script(nn.Module.to)
-
-
-def program_functional_call_and_grad():
-    from torch.func import functional_call, grad, jacrev, vmap
-
-    model = Net()
-    values = dict(model.named_parameters())
-
-    def loss(values, x):
-        return functional_call(model, values, (x,)).sum()
-
-    print(digest(grad(loss)(values, X)))
-    print(digest(vmap(grad(loss), (None, 0))(values, X)))
-    print(digest(jacrev(lambda x: functional_call(model, values, (x,)))(X)))
-
-
-def program_stacked_ensemble():
-    from torch.func import functional_call, stack_module_state, vmap
-
-    models = [Net() for _ in range(3)]
-    values, buffers = stack_module_state(models)
-    print(digest(vmap(lambda v, b: functional_call(models[0], (v, b), (X,)))(values, buffers)))
 
 
 def program_torch_function_mode():

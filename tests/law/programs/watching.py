@@ -14,7 +14,7 @@ from contextlib import suppress
 import torch
 from program import digest, need, run, train
 from torch import nn
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.data import DataLoader, TensorDataset
 
 X = torch.ones(2, 4)
@@ -62,25 +62,6 @@ def program_profiler_with_stack():
     print(os.path.exists("stacks.txt"))
 
 
-def program_profiler_with_modules():
-    with profile(activities=CPU, with_modules=True, with_stack=True) as found:
-        work()
-    events = json.loads((found.export_chrome_trace("trace.json"), open("trace.json").read())[1])["traceEvents"]
-    functions = [(each["ts"], each["name"]) for each in events if each.get("cat") == "python_function"]
-    print(*(short(name) for _, name in sorted(functions)[:60] if " at 0x" not in name), sep="\n")
-    print(sorted({name for _, name in functions if name.startswith("nn.Module")}))
-
-
-def program_profiler_records_shapes():
-    with profile(activities=CPU, record_shapes=True, profile_memory=True, with_flops=True) as found:
-        with record_function("outer"):
-            train(steps=1)
-    for each in sorted(
-        found.key_averages(group_by_input_shape=True), key=lambda each: (each.key, str(each.input_shapes))
-    ):
-        print(each.key, each.count, each.input_shapes, each.flops)
-
-
 def program_profiler_schedule():
     ready = []
     with profile(
@@ -105,14 +86,6 @@ def program_profiler_after_compile():
         model(X)
         compiled(X)
     print(sorted(each for each, _ in counts(found) if each.startswith("aten")))
-
-
-def program_old_profilers():
-    with torch.autograd.profiler.profile(record_shapes=True) as found:
-        train(steps=1)
-    print(*sorted((each.key, each.count) for each in found.key_averages()), sep="\n")
-    with torch.autograd.profiler.emit_itt(enabled=False), torch.autograd.profiler.record_function("named"):
-        train(steps=1)
 
 
 def program_execution_trace():
@@ -303,16 +276,6 @@ def program_coverage():
         print(short(file), sorted(data.lines(file)))
 
 
-def program_trace_module():
-    import trace
-
-    tracer = trace.Trace(
-        count=True, trace=False, ignoredirs=[sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)]
-    )
-    tracer.runfunc(work)
-    print(*sorted((short(file), line, count) for (file, line), count in tracer.results().counts.items()), sep="\n")
-
-
 def program_audit_hook():
     events = []
     sys.addaudithook(lambda event, arguments: events.append(event) if active else None)
@@ -321,17 +284,6 @@ def program_audit_hook():
     active = False
     kinds = dict.fromkeys(events)
     print(len(events), *sorted(kinds), sep="\n")
-
-
-def program_audit_hook_of_opened_files():
-    files = []
-    sys.addaudithook(
-        lambda event, arguments: files.append(str(arguments[0])) if active and event in {"open", "import"} else None
-    )
-    active = True
-    work()
-    active = False
-    print(*(short(file) for file in files if "/proc/" not in file), sep="\n")
 
 
 def program_collector_callbacks():
@@ -381,14 +333,6 @@ def program_objects_that_training_leaves():
         gc.collect()
         found.append(len(gc.get_objects()))
     print(found[-1] - found[-2], len(gc.garbage))
-
-
-def program_freeze():
-    gc.freeze()
-    work()
-    gc.unfreeze()
-    gc.collect()
-    print(gc.get_freeze_count(), gc.isenabled(), gc.get_debug())
 
 
 def program_lifetimes():
