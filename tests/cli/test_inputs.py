@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 from export_builder import ExportBuilder
 
-from nsyswrap.base.errors import UsageError
 from nsyswrap.cli import cli
 from nsyswrap.cli.inputs import phase_rule
 
@@ -78,14 +77,6 @@ def test_a_path_that_is_not_utf8_is_read(command: str, tmp_path: Path) -> None:
 
 
 @every_command
-def test_a_missing_nsys_rep_is_an_error(command: str, tmp_path: Path) -> None:
-    code, text = failure(command, tmp_path / "no.nsys-rep")
-    assert code == 1
-    assert "no.nsys-rep" in text
-    assert "hint: " in text
-
-
-@every_command
 def test_a_broken_nsys_rep_is_an_error(command: str, tmp_path: Path) -> None:
     """The message names the file, and no temporary file is left."""
     (tmp_path / "bad.nsys-rep").write_text("no report at all")
@@ -139,12 +130,6 @@ def test_an_invalid_command_line_is_a_usage_error(command: str, arguments: list[
     assert text.startswith(f"Usage: nsyswrap {command}" if "nsyswrap" in text else f"Usage: cli {command}")
 
 
-def test_an_unknown_format_is_a_usage_error() -> None:
-    code, text = failure("analyze", "x.sqlite", "--format", "pdf")
-    assert code == 2
-    assert "pdf" in text
-
-
 CANNOT_TELL: dict[str, tuple[ExportBuilder, list[str], str]] = {
     "no steps": (ExportBuilder().kernel(1, 2, launched=(0, 1)), ["--window", "steps"], "no steps"),
     "nothing": (ExportBuilder(), [], "no events at all"),
@@ -168,9 +153,3 @@ def test_a_phase_is_a_name_and_a_pattern() -> None:
     name, pattern = phase_rule("data=^x=(1|2)$")
     assert name == "data"
     assert pattern.search("x=2")
-
-
-@pytest.mark.parametrize("text", ["", "=", "data=", "=x", "data"])
-def test_a_phase_without_name_or_pattern_is_a_usage_error(text: str) -> None:
-    with pytest.raises(UsageError, match="NAME=REGEX"):
-        phase_rule(text)

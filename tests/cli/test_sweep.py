@@ -170,13 +170,6 @@ def test_each_run_is_an_ordinary_run_of_profile(
     assert (place / "words").read_text().split() == words
 
 
-def test_until_stable_repeats_until_the_answer_is_known(place: Path) -> None:
-    """The stand-in has the same steps each time, so three runs are enough."""
-    done = run(described(place, "ok", "memory"), "-o", "out", "--until", "stable")
-    assert done.exit_code == 0, done.output
-    assert begun(place) == {"what-ok_batch-64": 3, "what-memory_batch-64": 1}
-
-
 def test_nothing_measured_cannot_tell(place: Path) -> None:
     done = run(described(place, "crash"), "-o", "out")
     assert done.exit_code == 3

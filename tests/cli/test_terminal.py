@@ -47,11 +47,6 @@ def test_text_fits_the_terminal_within_bounds(
     assert shown_as - 15 < widest_line(text) <= shown_as
 
 
-def test_a_terminal_gets_colour(columns: Callable[[int], None]) -> None:
-    columns(100)
-    assert "\x1b[" in rendered("text", REPORT, to_terminal=True, stream=Terminal())
-
-
 @pytest.mark.parametrize(("value", "colour"), [("1", False), ("0", False), ("", True)])
 def test_no_color_turns_colours_off_whatever_its_value(
     *, value: str, colour: bool, columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
