@@ -28,11 +28,6 @@ def test_time_between_steps_counts_in_the_period_only() -> None:
     assert found.between_share == pytest.approx(2 / 17)
 
 
-def test_periods_add_up_to_the_window() -> None:
-    whole = pairs.report(pairs.lengths(4.0), between=MS // 3)
-    assert step_times(whole).period.sum() == whole.window.length_ns
-
-
 def test_a_report_of_the_same_version_may_number_no_steps() -> None:
     """Then the measured steps inside its window count, as many as each process has."""
     whole = pairs.report(THREE, ranks=2)
@@ -57,16 +52,6 @@ def test_a_step_of_several_ranks_is_their_mean() -> None:
     ranks = [table.assign(process=rank) for rank, table in enumerate(tables)]
     both = pairs.with_section(slow, "steps", steps=pd.concat(ranks, ignore_index=True))
     assert step_times(both).length.tolist() == [3 * MS, 4 * MS]
-
-
-def test_steps_with_one_number_count_together() -> None:
-    """One process takes two steps while another takes one."""
-    slow, quick = pairs.report([4 * MS, 6 * MS]), pairs.report([2 * MS, MS, 3 * MS, 3 * MS])
-    tables = [one.section("steps").tables["steps"] for one in (slow, quick)]  # type: ignore[union-attr]
-    tables[1] = tables[1].assign(process=1, number=[-1, -1, 0, 0, 1, 1])
-    found = step_times(pairs.with_section(slow, "steps", steps=pd.concat(tables, ignore_index=True)))
-    assert found.length.tolist() == found.period.tolist() == [3.5 * MS, 6 * MS]
-    assert sum(found.parts.values()) == pytest.approx(found.length)
 
 
 def test_parts_are_the_mean_over_gpus() -> None:

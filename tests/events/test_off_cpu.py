@@ -38,12 +38,6 @@ def test_a_wait_is_not_time_without_a_core() -> None:
     assert placed(find_core_waits(samples(0, 25), moments, 0, 100)) == [(0, 5), (80, 100)]
 
 
-def test_what_does_not_fit_belongs_to_the_interval_before() -> None:
-    """The kernel counts a wait at its end. 130 ns are more than an interval of 100 ns, so the wait began earlier."""
-    assert total(find_core_waits(samples(0, 0, 130), Moments(times([]), NOTHING), 0, 200)) == 130
-    assert placed(find_core_waits(samples(0, 0, 130), Moments(times([]), NOTHING), 0, 200)) == [(0, 30), (100, 200)]
-
-
 def test_an_interval_across_the_bounds_has_its_share() -> None:
     """Half of the interval from 0 to 100 lies inside the bounds, so half of its 40 ns without a core count."""
     assert total(find_core_waits(samples(0, 40), Moments(times([]), NOTHING), 50, 400)) == 20
@@ -110,11 +104,6 @@ def test_time_in_calls_and_without_a_core_is_no_wait_for_pages() -> None:
     taken = Spans(times([110 * MS, 180 * MS]), times([150 * MS, 200 * MS]))
     found = fault_waits(running(0, 100, 130, 230), faults(4, 4, 6, 6), Moments(times([]), waits), taken)
     assert placed(found) == [(150 * MS, 170 * MS)]
-
-
-def test_run_time_that_a_sample_lacks_is_no_wait() -> None:
-    """A thread that always runs: a sample lacks 4 ms of its run time, and the next one has them."""
-    assert not len(fault_waits(running(0, 96, 200, 296, 400), faults(0, 1, 2, 3, 4)).start)
 
 
 def test_a_sample_across_the_bounds_is_left_out() -> None:

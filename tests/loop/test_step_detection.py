@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from analysis_fixtures import run_section
 from export_builder import ExportBuilder, global_id, thread, trace_of
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.intervals import Window
@@ -172,23 +170,11 @@ def test_warm_up_is_two_steps_and_those_after_them_that_take_twice_the_median(
     assert flags.tolist() == [True] * expected + [False] * (len(lengths) - expected)
 
 
-@given(st.lists(st.integers(1, 10**9), max_size=30))
-def test_warm_up_comes_first_and_is_at_most_half(lengths: list[int]) -> None:
-    flags = warm_up(np.array(lengths, np.int64)).tolist()
-    assert flags == sorted(flags, reverse=True)
-    assert min(2, len(lengths) // 2) <= sum(flags) <= len(lengths) // 2
-
-
 def test_the_measured_window_lasts_from_the_first_measured_step_to_the_end_of_the_last() -> None:
     """The time between steps is part of the window. Its label names the steps and the number of warm-up steps."""
     window = find_steps(trace_of(loop(6))).measured_window()
     label = "4 measured steps (batch 2 to batch 5, 2 warm-up steps left out)"
     assert window == Window(220, 650, label, "steps")
-
-
-def test_one_step_alone_is_a_window() -> None:
-    """A single step is never warm-up."""
-    assert find_steps(trace_of(loop(1))).measured_window() == Window(0, 100, "1 measured step (batch 0)", "steps")
 
 
 def test_of_two_processes_the_window_has_the_measured_steps_of_both() -> None:

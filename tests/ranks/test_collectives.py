@@ -69,12 +69,6 @@ def test_the_split_of_a_real_job_is_that_of_a_plain_loop(name: str, real_trace: 
     assert split(context, found) == looped(context)
 
 
-def test_the_slow_links_of_a_real_job_are_transfer(real_trace: RealTrace) -> None:
-    """The expected values are those in the README of this capture."""
-    context = find_context(real_trace("ddp_2gpu_slow_links"))
-    assert split(context, find_collectives(context)) == {0: (46_180_535, 384_734_769), 1: (8_041_305, 389_826_554)}
-
-
 def test_the_wait_for_a_late_rank_ends_when_it_arrives() -> None:
     """Rank 1 loads 400 us longer in each of 4 steps; the transfer takes 100 ns."""
     context = find_context(trace_of(job(3, 4, {1: 400_000})))

@@ -87,11 +87,6 @@ def test_communication_behind_a_kernel_needs_no_note() -> None:
     assert run_section(ledger, find_context(trace_of(builder)), window(0, 100)).notes == ()
 
 
-def test_operations_are_clipped_to_the_window() -> None:
-    builder = ExportBuilder().kernel(0, 50, launched=(0, 1)).copy(60, 100, launched=(1, 2))
-    assert rows_of(trace_of(builder), 40, 70) == [10, 0, 0, 10, 0, 10]
-
-
 def test_the_ledger_of_a_window_does_not_depend_on_earlier_ones() -> None:
     """Overlaps are found once, for all windows.
 

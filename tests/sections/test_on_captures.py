@@ -34,7 +34,7 @@ from nsyswrap.model import Report, Severity
 from nsyswrap.report import ALL, build_report, choose_window
 from nsyswrap.sections import ranges
 from nsyswrap.sections.capture_check import outweighs
-from nsyswrap.sections.ledger import ROWS, ledger_rows
+from nsyswrap.sections.ledger import ledger_rows
 from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace, array
@@ -70,28 +70,6 @@ def test_gaps_and_operations_tile_the_window(
         assert np.array_equal(joined.start, holes.start)
         assert np.array_equal(joined.end, holes.end)
         assert total(joined) == int((mine["end_ns"] - mine["start_ns"]).sum())
-
-
-@every_gpu_capture
-def test_the_ledgers_of_steps_add_up_to_their_lengths(name: str, real_report: RealReport) -> None:
-    section = real_report(name).section("steps")
-    rows = [] if section is None else section.tables["steps"].to_dict("records")
-    assert len(rows) == STEPS[name]
-    assert all(sum(row[kind] for kind in ROWS) == row["end_ns"] - row["start_ns"] for row in rows)
-
-
-# Steps of each process times the GPUs that it uses.
-STEPS = {
-    "mnist_counters_python": 24,
-    "ddp_2gpu_slow_links": 48,
-    CNN: 60,
-    OPERATOR_RANGES: 60,
-    BERT: 10,
-    TWO_GPUS: 32,
-    OLD: 0,
-    NODES: 50,
-    GRAPHS: 50,
-}
 
 
 @every_capture
@@ -210,15 +188,6 @@ def test_what_ranges_launched_is_the_reference_numbers(key: tuple[str, str], rea
     trace = real_trace(key[0])
     table = run_section(ranges, context_of(trace), whole_session(trace)).tables["projection"].set_index("name")
     assert tuple(table.loc[key[1], ["count", "range_ns", *OWN, *ANY]]) == PROJECTIONS[key]
-
-
-def test_a_range_that_launched_nothing_has_no_projection(real_trace: RealTrace) -> None:
-    """Loading data launches no operation."""
-    trace = real_trace(CNN)
-    tables_of = run_section(ranges, context_of(trace), whole_session(trace)).tables
-    assert "data" not in set(tables_of["projection"]["name"])
-    row = tables_of["summary"].set_index("name").loc["data"]
-    assert (row["count"], row["total_ns"]) == (60, 25075193)
 
 
 # Share of operations launched on an idle device, then medians in us: launch latency, operation, from launch to launch.

@@ -81,12 +81,6 @@ def test_the_commonest_innermost_frame_stands_beside_the_line() -> None:
     assert row["sample_count"] == 3
 
 
-def test_samples_outside_the_window_do_not_count() -> None:
-    found = section(trace_of(sampled(gap(), [30, 70], LOSS)), 0, 50)
-    assert lines(found) == [("cpu", "forward", "train.py", 42, 1)]
-    assert [(fact.label, fact.value) for fact in found.facts] == [("samples_in_window", 1), ("samples_in_idle_time", 1)]
-
-
 def test_each_gpu_has_its_own_lines() -> None:
     """A sample counts for both GPUs if both are idle."""
     builder = sampled(gap(), [30], LOSS).kernel(0, 20, device=1, launched=(1, 2))

@@ -85,23 +85,6 @@ def test_kernels_get_slower_by_whole_waves(blocks: int, slower: float) -> None:
     assert slowdown(context, kernels, collectives, 7).tolist() == [1] * len(kernels)
 
 
-@pytest.mark.parametrize(
-    ("kernels", "slower", "saved"),
-    [
-        ([1000], [1.0], 100),
-        ([1000], [2.0], 50),  # the kernel loses half of the overlapped time
-        ([20, 1000], [2.0, 1.0], 80),  # 40 overlap the first kernel, which loses 20; 60 overlap the second
-        ([20, 1000], [1.0, 2.0], 60),  # 20 overlap the first kernel; 80 overlap the second, which loses 40
-        ([30], [1.0], 30),  # the other 70 stay after the backward pass
-        ([], [], 0),
-    ],
-)
-def test_collectives_run_beside_the_first_kernels(kernels: list[int], slower: list[float], saved: float) -> None:
-    """Two collectives take 100 ns."""
-    step = Step(np.array(kernels, np.int64), np.array(slower), np.array([10, 90]))
-    assert step.saved(0) == pytest.approx(saved)
-
-
 def test_division_of_the_gradients_is_no_saving() -> None:
     """The time of dividing the gradients is subtracted from the saving, which is never below 0."""
     step = Step(np.array([1000]), np.array([1.0]), np.array([10, 90]))
@@ -122,14 +105,6 @@ def test_overlap_removes_the_hidden_collectives() -> None:
     change = beside(simulation).change
     assert change.factor == pytest.approx([0.0] * 6 * MEASURED)
     assert saved_us(simulation, beside) == MEASURED * 299
-
-
-def test_time_that_kernels_lose_is_not_saved() -> None:
-    """Kernels take twice as long while a collective runs, so half of the saving is lost again."""
-    simulation = simulate_trace(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
-    change = beside(simulation).change
-    assert change.factor == pytest.approx([1 / 2] * 6 * MEASURED)
-    assert saved_us(simulation, beside) == pytest.approx(MEASURED * 6 * 49 / 2, abs=1)
 
 
 def test_averaging_takes_a_part_of_a_pass_of_the_optimizer() -> None:

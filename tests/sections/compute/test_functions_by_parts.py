@@ -69,15 +69,6 @@ def test_the_backward_pass_belongs_to_it(tmp_path: Path) -> None:
     assert finding.saving.point / STEPS / US == pytest.approx(354 - 7 + 600 - 10.5, rel=0.002)
 
 
-def test_a_residual_connection_is_no_part_of_a_norm(tmp_path: Path) -> None:
-    """It adds two tensors of full size; a bias is small."""
-    residual = part("add", [whole(30), whole(31)], whole(0))
-    bias = part("add", [whole(6), tensor(WIDTH, storage=9)], whole(7))
-    finding = found([residual, *rms_norm(), bias], NORM, tmp_path)
-    assert finding is not None
-    assert finding.lost_ns == STEPS * 454 * US
-
-
 @pytest.mark.parametrize("missing", [1, 3, 4])
 def test_without_mean_root_or_product_it_is_no_norm(missing: int, tmp_path: Path) -> None:
     operators = rms_norm()
@@ -160,7 +151,3 @@ def test_an_activation_by_parts_becomes_one_operator(names: str, tmp_path: Path)
 def test_other_elementwise_operators_are_no_activation_by_parts(names: str, tmp_path: Path) -> None:
     """A cell of a recurrent network has three of them, and a bend alone is an activation of PyTorch."""
     assert found(gelu(names), ACTIVATION, tmp_path) is None
-
-
-def test_what_belongs_to_a_function_is_not_counted_as_a_chain(tmp_path: Path) -> None:
-    assert "compute/unfused" not in findings([PRODUCT, *gelu("mul div erf add mul"), PRODUCT], tmp_path)
