@@ -25,7 +25,7 @@ WORKLOADS = Path(__file__).resolve().parent.parent / "workloads" / "ranks"
 IN_TURN = Path(__file__).resolve().with_name("in_turn.py")
 # A profile may take so long, with the wait for its turn. One that begins later than ENOUGH_S before the limit would be
 # cut off.
-LONGEST_S, ENOUGH_S = 150, 45
+LONGEST_S, ENOUGH_S = 150, 60
 BUSY_S = LONGEST_S
 POLL_S = 0.1
 # Three steps of warm-up, twenty that are only timed, sixteen that are recorded, up to three X-ray steps, and some more.
@@ -113,7 +113,7 @@ def keep(run: Run, until: float, target: Path) -> str:
         left = max(until - time.monotonic(), 1)
         subprocess.run([sys.executable, *words], check=True, capture_output=True, timeout=left)  # noqa: S603 - ours
         drop_other_processes(redacted)
-        (there / "capture.sqlite.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=1))
+        (there / "capture.sqlite.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
     except (OSError, sqlite3.Error, subprocess.SubprocessError) as error:
         said += f"{name}: {error}\n"
     finally:
