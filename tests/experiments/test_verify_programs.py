@@ -10,7 +10,7 @@ import pytest
 from hostile_programs import HOSTILE
 from verified_programs import BASES, CHEATS, HONEST, Change
 
-from nsyswrap.experiments.verify import _worst, compared
+from nsyswrap.experiments.verify import compared, worst
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome, growth_of
 from nsyswrap.experiments.verify_runs import WorkRun, changed_files, roundoff_of, work_run
 
@@ -109,7 +109,7 @@ def test_a_cheat_is_refused_and_named(name: str, bases: Bases, server: Server) -
     change = CHEATS[name]
     found = checks_of(change, bases, server, times=2 if "disk" in name else 1)
     failed = [each for each in found if each.outcome is not WorkOutcome.SAME]
-    assert _worst(found) is WorkOutcome.OTHER, failed
+    assert worst(found) is WorkOutcome.OTHER, failed
     assert any(change.says in f"{each.name}: {each.words}" for each in failed), failed
 
 
@@ -145,7 +145,7 @@ def test_a_hostile_program_runs_as_alone_and_is_recorded_or_refused_in_words(
     )
     failed = [each for each in found if each.outcome is not WorkOutcome.SAME]
     if hostile.refused:
-        assert _worst(found) is WorkOutcome.CANNOT_TELL, failed
+        assert worst(found) is WorkOutcome.CANNOT_TELL, failed
         assert hostile.refused in " ".join(each.words for each in failed)
     else:
         assert failed == []
