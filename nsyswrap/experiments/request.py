@@ -8,7 +8,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -112,12 +112,19 @@ class Answer:
         return next((str(each["words"]) for each in self.of("exception")), "")
 
 
-def run_request(request: Request, options: CaptureOptions) -> Answer:
+def _exit_code(options: CaptureOptions) -> int:
+    return run_alone(options).exit_code
+
+
+def run_request(
+    request: Request, options: CaptureOptions, exit_code: Callable[[CaptureOptions], int] = _exit_code
+) -> Answer:
     """Run a program once with what it is to try.
 
     Args:
         request: What to try.
         options: How to run the program; nothing is recorded.
+        exit_code: Runs it and returns its exit code.
 
     Raises:
         CaptureError: The program cannot be run.
@@ -134,7 +141,7 @@ def run_request(request: Request, options: CaptureOptions) -> Answer:
             work_record.ROUNDOFF_VARIABLE: repr(request.roundoff),
             "PYTHONHASHSEED": "0",
         }
-        run = run_alone(
+        code = exit_code(
             replace(
                 options,
                 annotate=True,
@@ -145,15 +152,13 @@ def run_request(request: Request, options: CaptureOptions) -> Answer:
         processes = [_events(each) for each in sorted(Path(folder).glob(f"*{EVENTS_SUFFIX}"))]
         every = [each for events in processes for each in events]
         said = next((str(each["words"]) for each in every if each["event"] == "exception"), "")
-        work = (
-            work_run(Path(folder), run.exit_code, said, options.cwd or Path.cwd(), {}) if request.proved_steps else None
-        )
+        work = work_run(Path(folder), code, said, options.cwd or Path.cwd(), {}) if request.proved_steps else None
     longest = max(
         processes, key=lambda events: sum(each["event"] in {"ready", "result"} for each in events), default=()
     )
     made = tuple(dict.fromkeys(str(each["path"]) for each in every if each["event"] == "makes"))
     refused = next((str(each["path"]) for each in every if each["event"] == "refused"), "")
-    return Answer(run.exit_code, tuple(longest), made, refused, work)
+    return Answer(code, tuple(longest), made, refused, work)
 
 
 def _events(path: Path) -> tuple[dict[str, Any], ...]:

@@ -66,9 +66,10 @@ class _Search:
 
     def __init__(self, wanted: TryOptions, session: TryRuns) -> None:
         self._session, known = session, experiments()
-        order = [each for each in wanted.order if is_allowed(known[each], with_precision=wanted.with_precision)]
-        self._turns = tuple(each for each in order if known[each].is_in_turns)
-        self._processes = tuple(each for each in order if not known[each].is_in_turns)
+        order = [(known[parts_of(each)[0]], each) for each in wanted.order]
+        order = [each for each in order if is_allowed(each[0], with_precision=wanted.with_precision)]
+        self._turns = tuple(spec for each, spec in order if each.is_in_turns)
+        self._processes = tuple(spec for each, spec in order if not each.is_in_turns)
         self._say = wanted.say
         self._found: list[TriedChange] = []
         self._notes: list[str] = []

@@ -27,7 +27,7 @@ class TryOptions:
     """What to try, and how long.
 
     Attributes:
-        order: Keys of the experiments, the first one first.
+        order: Keys of the experiments, with a value where only that is tried, the first one first.
         budget_s: Seconds for all runs.
         with_precision: Whether the precision of the model may be changed.
         allow_writes: Whether files that exist may be changed, and the program may write its files again.

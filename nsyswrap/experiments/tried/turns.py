@@ -340,6 +340,7 @@ class Turns:
         self._kept += [turns] if is_kept else []
         if verdict is SAME:
             self._same.add(spec)
+        self._note("pairs", spec=spec, ns=pairs)
         before, after = (statistics.fmean(each) for each in zip(*pairs, strict=True))
         self._trying = ""
         self._usual_ns = after if is_kept else before
