@@ -11,8 +11,6 @@ where `try` recommends its change, and saves at least 80 % of what the edited pr
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -28,6 +26,10 @@ from nsyswrap.experiments.search import try_changes
 from nsyswrap.experiments.try_runs import TryOptions, ending_of
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from forked_programs import ForkedPrograms  # noqa: E402 - not installed
+
 WORKLOADS = ROOT / "workloads"
 SWITCHES = {
     "optimizer_kernels": "fused",
@@ -57,12 +59,8 @@ class Runs:
     """Runs programs in processes that are forked after the import of torch, which would take most of the time."""
 
     def __init__(self) -> None:
-        words = [sys.executable, str(ROOT / "tests" / "support" / "program_server.py")]
         # Without this variable, torch may begin to use the GPU before the processes are forked.
-        environment = {**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "PYTHONPATH": str(ROOT)}
-        self._server = subprocess.Popen(  # noqa: S603 - a program of ours
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
+        self._programs = ForkedPrograms({"PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
         self.events: list[dict[str, Any]] = []
 
     def run(self, request: Request, options: CaptureOptions) -> Answer:
@@ -73,12 +71,10 @@ class Runs:
 
     def _exit_code(self, options: CaptureOptions) -> int:
         _python, _m, module, *arguments = options.command
-        job = {"module": module, "arguments": arguments, "cwd": str(options.cwd), "output": "/dev/stderr"}
-        if self._server.stdin is None or self._server.stdout is None:
-            raise RuntimeError("the server has no pipes")
-        self._server.stdin.write(json.dumps({**job, "environment": dict(options.environment)}) + "\n")
-        self._server.stdin.flush()
-        code = int(self._server.stdout.readline())
+        code = self._programs.run(
+            module=module, arguments=arguments, cwd=str(options.cwd), output="/dev/stderr",
+            environment=dict(options.environment),
+        )  # fmt: skip
         return code if code >= 0 else SIGNALED - code
 
 
