@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from ncu_fixtures import PACKED, PRODUCT, SIMT, TRITON
 
-from nsyswrap.render.agreement_view import FORMS, SCHEMA, SHOWN, Measured, json_of, markdown_of, text_of
+from nsyswrap.render.agreement_view import FORMS, SCHEMA, SHOWN, Measured, json_of, text_of
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
 from nsyswrap.sections.tensor_cores.name_agreement import compare
 
@@ -36,13 +36,6 @@ def test_text_says_how_much_was_measured_and_how_far_names_are_right() -> None:
     assert shown["name and hardware differ"] == "20.0 %"
 
 
-def test_what_differs_or_was_settled_stands_first() -> None:
-    lines = text_of(EXAMPLE).splitlines()
-    head = next(at for at, line in enumerate(lines) if line.startswith("time"))
-    assert [line.split()[2] for line in lines[head + 1 :]] == ["differs", "settled", "agrees", "unmeasured"]
-    assert "4,096 matrix instructions, most HGMMA.64x64x16.F32.BF16" in lines[head + 1]
-
-
 def test_what_is_left_out_is_counted() -> None:
     many = measured(*((f"my_kernel_{number}", 100, FMA) for number in range(3)), (SIMT, 10**6, FMA))
     assert "more kernels" not in text_of(many)
@@ -58,13 +51,6 @@ def test_json_has_every_kernel_and_the_shares() -> None:
     assert [each["name"] for each in whole["kernels"]] == [PRODUCT, SIMT, TRITON, PACKED]
     assert whole["kernels"][3]["proof"] is None
     assert whole["kernels"][1]["measured_precisions"] == ["bf16"]
-
-
-def test_markdown_is_two_tables() -> None:
-    lines = markdown_of(EXAMPLE).splitlines()
-    assert lines[0] == "| what | measured |"
-    table = lines[lines.index("") + 1 :]
-    assert {line.count("|") for line in table} == {8}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -60,10 +60,6 @@ def test_blocks_are_divided_by_an_empty_line_and_name_their_table() -> None:
     assert names == set(csv_report.tables(hand_made.full_report()))
 
 
-def test_a_report_without_tables_is_empty() -> None:
-    assert csv_report.render(hand_made.empty_report()) == ""
-
-
 @pytest.mark.parametrize("start", list("=+-@"))
 def test_a_name_that_a_spreadsheet_would_run_is_led_by_an_apostrophe(start: str) -> None:
     assert one_table(hand_made.names_table(f"{start}cmd()"))[1][0] == f"'{start}cmd()"

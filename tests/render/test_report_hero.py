@@ -113,13 +113,6 @@ def test_small_accounts_of_idle_time_are_one() -> None:
     assert idle[-1].label == "other idle time"
 
 
-def test_without_a_gpu_there_is_no_bar() -> None:
-    sections = tuple(section for section in REPORT.sections if section.key != "ledger")
-    report = replace(REPORT, sections=sections)
-    assert report_hero.hero(report) is None
-    assert 'class="hero"' not in render("html", report)
-
-
 @pytest.mark.parametrize("form", ["html", "slim"])
 def test_the_page_labels_the_bar_before_the_plan(form: str) -> None:
     page = documents.render("report", form, REPORT)
