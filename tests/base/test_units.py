@@ -79,6 +79,10 @@ def test_only_nothing_prints_as_0_and_only_all_as_100(part: int, rest: int) -> N
     assert units.share_of(part, part + rest) not in ("0.0 %", "100.0 %")
 
 
+def test_a_share_of_nothing_is_not_measured() -> None:
+    assert units.share_of(0, 0) == units.NOT_MEASURED
+
+
 @pytest.mark.parametrize(
     ("low", "high", "shown"),
     [

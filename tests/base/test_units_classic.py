@@ -1,8 +1,12 @@
 """Numbers in the format of nvprof, and milliseconds for columns of a comparison."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nsyswrap.base import units
+
+NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 @pytest.mark.parametrize(
@@ -27,6 +31,14 @@ from nsyswrap.base import units
 )
 def test_a_classic_duration_has_five_significant_digits_and_its_unit_attached(ns: float, shown: str) -> None:
     assert units.classic_duration(ns) == shown
+
+
+@given(ns=st.integers(0, 10**15))
+def test_a_classic_duration_is_right_to_five_digits(ns: int) -> None:
+    """A printed duration that is parsed again differs by less than one in the fifth digit."""
+    shown = units.classic_duration(ns)
+    unit = next(sign for sign in ("ns", "us", "ms", "s") if shown.endswith(sign))
+    assert float(shown.removesuffix(unit)) * NS[unit] == pytest.approx(ns, rel=0.5e-4, abs=0)
 
 
 @pytest.mark.parametrize(("ratio", "shown"), [(0.58731, "58.73%"), (1, "100.00%"), (0, "0.00%"), (0.00001, "0.00%")])

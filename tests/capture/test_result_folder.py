@@ -267,3 +267,10 @@ def test_a_folder_that_nsys_still_writes_to_is_in_use(tmp_path: Path) -> None:
             fill(tmp_path / "r", "capture.sqlite", force=True)
         nsys.communicate(b"x\n")
     fill(tmp_path / "r", "capture.sqlite", force=True)
+
+
+def test_a_result_is_published_without_a_mix_of_two_runs(tmp_path: Path) -> None:
+    """A run with fewer files removes those that only the earlier run had."""
+    fill(tmp_path / "r", "capture.nsys-rep", "capture.sqlite", "host.json", "run.json", "report.json", "report.html")
+    fill(tmp_path / "r", "capture.nsys-rep", "run.json", force=True)
+    assert names(tmp_path / "r") == {"capture.nsys-rep", "run.json"}

@@ -14,6 +14,11 @@ from nsyswrap.hardware.peak_rates import (
 from nsyswrap.model import Gpu
 
 
+def test_an_h100_is_seven_times_as_fast_in_tf32_and_fifteen_times_in_half() -> None:
+    assert speed_up("tf32", (9, 0)) == pytest.approx(494.7 / 66.9)
+    assert speed_up("half", (9, 0)) == pytest.approx(989.4 / 66.9)
+
+
 def test_a_gpu_without_tf32_is_not_faster_with_it() -> None:
     assert speed_up("tf32", (7, 0)) == 1.0
 
