@@ -53,22 +53,10 @@ def test_a_link_to_a_finding_opens_its_evidence(browser: Browser, path: Path) ->
         assert page.evaluate("document.activeElement.id") == SECOND
 
 
-def test_a_link_to_a_gap_marks_its_row(browser: Browser, path: Path) -> None:
-    with opened(browser, path, anchor=f"#gap-0-{GAP_START}") as page:
-        assert is_in_sight(page, f"#gap-0-{GAP_START}")
-        assert ground(page, f"#gap-0-{GAP_START} td:first-child") != ground(page)
-
-
 def test_a_link_to_a_span_of_time_marks_the_gap_that_has_it(browser: Browser, path: Path) -> None:
     with opened(browser, path, anchor=f"#t={GAP_START}-{GAP_END}") as page:
         assert page.locator("tr.lit").get_attribute("id") == f"gap-0-{GAP_START}"
         assert is_in_sight(page, "tr.lit")
-
-
-def test_the_start_of_a_gap_leads_to_its_span(page: Page) -> None:
-    page.locator(f"#gap-0-{GAP_START} a.span").click()
-    assert page.evaluate("location.hash") == f"#t={GAP_START}-{GAP_END}"
-    until(page, "document.querySelectorAll('tr.lit').length === 1")
 
 
 def test_a_link_to_nothing_does_nothing(browser: Browser, path: Path) -> None:
@@ -87,20 +75,6 @@ def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
         until(page, "document.activeElement.id === location.hash.slice(1)")
         visited.append(page.evaluate("document.activeElement.id"))
     assert visited == [FIRST, SECOND, LAST, FIRST, LAST]
-
-
-def test_going_through_findings_leaves_no_trail(page: Page) -> None:
-    before = page.evaluate("history.length")
-    page.keyboard.press("n")
-    page.keyboard.press("n")
-    assert page.evaluate("history.length") == before
-
-
-def test_c_copies_the_summary(page: Page) -> None:
-    page.evaluate("() => { navigator.clipboard.writeText = async (text) => { window.copied = text; }; }")
-    page.keyboard.press("c")
-    page.locator("#status").get_by_text("Copied", exact=True).wait_for()
-    assert page.evaluate("window.copied") == page.evaluate("document.getElementById('summary').content.textContent")
 
 
 def test_t_says_that_a_page_has_no_timeline(page: Page) -> None:
@@ -125,17 +99,6 @@ def test_a_question_mark_tells_the_keys_and_escape_closes(page: Page) -> None:
     assert not page.locator("#help").is_visible()
 
 
-def test_the_keys_are_also_behind_a_button(page: Page) -> None:
-    page.locator("#keys").click()
-    page.get_by_role("button", name="Close").click()
-    assert not page.locator("#help").is_visible()
-
-
-def test_keys_with_control_are_left_to_the_browser(page: Page) -> None:
-    page.keyboard.press("Control+n")
-    assert page.evaluate("location.hash") == ""
-
-
 def test_the_first_stop_of_the_keyboard_skips_to_the_verdict(page: Page) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
@@ -154,11 +117,6 @@ def test_a_dotted_word_says_what_it_means(page: Page, way: str) -> None:
     page.keyboard.press("Escape")
     assert not tip.is_visible()
     assert term.get_attribute("aria-describedby") is None
-
-
-def test_a_heading_with_a_word_says_what_it_means(page: Page) -> None:
-    page.locator("table[data-name='gaps'] th", has_text="length").locator("button").focus()
-    assert page.locator("#tip").inner_text() == page.locator("#term-gap dd").inner_text()
 
 
 def test_the_tip_stays_on_a_narrow_screen(browser: Browser, path: Path) -> None:

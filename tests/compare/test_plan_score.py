@@ -100,6 +100,11 @@ def test_the_step_is_within_the_prediction_or_beside_it(step_ms: float, within: 
     assert found.notes[1] == words
 
 
+@pytest.mark.parametrize(("step_ms", "within"), [(5.1, "yes"), (5.2, "no"), (3.9, "yes"), (3.8, "no")])
+def test_three_per_cent_beside_the_interval_count_as_no_difference(step_ms: float, within: str) -> None:
+    assert value(score(report(10, WAIT, OFF), report(step_ms, OFF)), "within_prediction") == within
+
+
 def test_after_all_changes_the_last_time_of_the_plan_counts() -> None:
     found = score(report(10, WAIT, OFF), report(2.5))
     assert (value(found, "predicted_low_ns"), value(found, "within_prediction")) == (2 * MS, "yes")

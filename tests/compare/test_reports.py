@@ -41,6 +41,13 @@ def test_the_verdict_faster_has_amount_and_reason() -> None:
     assert " % faster, mostly because the GPU is idle 1.50 ms less (data loader wait)." in found.verdict
 
 
+def test_slower_is_said_the_same_way() -> None:
+    found = compared(FAST, BASE)
+    assert found.outcome is Outcome.SLOWER
+    assert found.verdict.startswith("Slower: the median step takes 4.00 ms instead of 2.00 ms, 99.")
+    assert " % slower, mostly because the GPU is idle 1.50 ms more (data loader wait)." in found.verdict
+
+
 def test_a_change_of_the_mean_alone_names_the_mean() -> None:
     """Each fourth step takes twice as long."""
     steps = pairs.lengths(4.0, 80, seed=2)

@@ -38,6 +38,12 @@ def test_a_wait_is_not_time_without_a_core() -> None:
     assert placed(find_core_waits(samples(0, 25), moments, 0, 100)) == [(0, 5), (80, 100)]
 
 
+def test_what_does_not_fit_belongs_to_the_interval_before() -> None:
+    """The kernel counts a wait at its end. 130 ns are more than an interval of 100 ns, so the wait began earlier."""
+    assert total(find_core_waits(samples(0, 0, 130), Moments(times([]), NOTHING), 0, 200)) == 130
+    assert placed(find_core_waits(samples(0, 0, 130), Moments(times([]), NOTHING), 0, 200)) == [(0, 30), (100, 200)]
+
+
 def test_an_interval_across_the_bounds_has_its_share() -> None:
     """Half of the interval from 0 to 100 lies inside the bounds, so half of its 40 ns without a core count."""
     assert total(find_core_waits(samples(0, 40), Moments(times([]), NOTHING), 50, 400)) == 20

@@ -41,12 +41,6 @@ def test_waits_for_a_rank_replace_their_row_of_the_ledger() -> None:
     assert parts == {"wait for rank 3 (data loader wait)": 1.0}
 
 
-def test_a_slowdown_is_found_with_its_part() -> None:
-    found = gate_runs(series(12), series(3, 100, 1.2))
-    assert found.outcome is GateOutcome.REGRESSED
-    assert found.blame[0].words == "compute"
-
-
 def test_a_new_run_counts_once() -> None:
     found = gate_runs(series(12), series(1, 100, 1.2) * 3)
     assert found.outcome is GateOutcome.CANNOT_TELL

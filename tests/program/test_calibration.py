@@ -140,10 +140,6 @@ def test_a_step_lasts_until_the_next_one_begins() -> None:
     assert periods(frame).tolist() == [200, 190, 40]
 
 
-def test_there_is_none_without_a_cost_and_without_steps_alone() -> None:
-    assert calibrated(trace_of(loop(every=20)), cost=None) is None
-
-
 @pytest.mark.parametrize(("count", "known"), [(4, False), (5, True)])
 def test_four_steps_alone_show_no_typical_step(count: int, *, known: bool) -> None:
     """Then the step is the simulated one."""

@@ -28,10 +28,6 @@ def test_the_typical_step_and_its_neighbours_come_first_then_the_slowest_and_the
     assert shown_first(start, start + times(lengths), np.zeros(5, bool), WINDOW).tolist() == [1, 0, 2, 3, 4]
 
 
-def test_without_measured_steps_none_are_shown_first() -> None:
-    assert not len(shown_first(times([200]), times([300]), np.ones(1, bool), WINDOW))
-
-
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=30))
 def test_the_middle_one_is_the_lower_median(lengths: list[int]) -> None:
     start = times(np.cumsum([200, *lengths[:-1]]))

@@ -86,24 +86,6 @@ def test_the_samples_of_the_host_lie_beside_a_capture_of_its_faults(tmp_path: Pa
     assert (chosen.whole / "memory_mapped-fixed.json").exists()
 
 
-def test_gpus_are_counted_as_nvidia_smi_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = tools("judge_faults")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert judge.gpu_count() == 0
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H200'\necho 'GPU 1: NVIDIA H200'\n")
-    program.chmod(0o755)
-    assert judge.gpu_count() == 2
-
-
-def test_programs_say_how_many_gpus_they_need() -> None:
-    needs = tools("judge_faults").faults()
-    assert {name for name, count in needs.items() if count == 2} == {
-        *("exposed_communication", "one_bucket", "one_shard"),
-    }
-    assert set(needs.values()) == {0, 1, 2}
-
-
 def test_each_root_cause_has_three_programs_and_a_librarys_loop() -> None:
     module = tools("fault_programs")
     assert module.shortages(module.find_programs(TOOLS.parent / "workloads" / "faults")) == []
@@ -125,14 +107,6 @@ def test_missing_programs_are_named(tmp_path: Path) -> None:
         "memory/churn: no program runs a library's training loop",
     ]
     assert len(module.shortages([])) == 2 * len(module.ROOT_CAUSES)
-
-
-def test_programs_are_listed_by_root_cause() -> None:
-    """Programs are in the order of the root causes; rules that are not root causes come last."""
-    module = tools("fault_programs")
-    made = [module.Program(f"p{number}", rule, "s", "", 1) for number, rule in enumerate(reversed(module.ROOT_CAUSES))]
-    other = module.Program("a", "occupancy/low", "s", "", 1)
-    assert module.by_root_cause([other, *made]) == [*reversed(made), other]
 
 
 def test_a_cut_capture_says_the_same(tmp_path: Path) -> None:
@@ -158,14 +132,6 @@ def test_a_capture_that_is_too_large_keeps_its_first_steps(tmp_path: Path) -> No
         captures.pack(export, tmp_path / "none.sqlite.xz", 100)
 
 
-def test_texts_that_nothing_refers_to_are_dropped(tmp_path: Path) -> None:
-    captures = tools("fault_captures")
-    export = loop(20, 12).kernel(1, 2, "before the first step", launched=(0, 1)).write(tmp_path / "whole.sqlite")
-    captures.pack(export, tmp_path / "small.sqlite.xz")
-    assert b"before the first step" in export.read_bytes()
-    assert b"before the first step" not in lzma.decompress((tmp_path / "small.sqlite.xz").read_bytes())
-
-
 def test_counts_that_nsys_wrote_down_are_those_that_are_left(tmp_path: Path) -> None:
     captures = tools("fault_captures")
     builder = loop(20, 12).row("DIAGNOSTIC_EVENT", severity=1, text="Number of CUDA events collected: \t21.")
@@ -185,14 +151,6 @@ def test_a_fault_is_judged_by_both_reports() -> None:
     assert (verdict.steps, verdict.measured_ns, verdict.faulty_ns) == (8, 96 * MS, 160 * MS)
     assert verdict.is_near
     assert verdict.fixed == ()
-
-
-def test_what_was_expected_and_is_not_found_has_no_prediction() -> None:
-    table = tools("fault_table")
-    faulty = report(loop(20, 12))
-    verdict = table.judge("few", "copies/exposed", faulty, faulty)
-    assert (verdict.is_first, verdict.high_ns, verdict.is_near) == (False, None, False)
-    assert "idle/data_wait" in verdict.others
 
 
 @pytest.mark.parametrize(("point", "near"), [(74, False), (75, True), (100, True), (125, True), (126, False)])

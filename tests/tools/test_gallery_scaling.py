@@ -65,17 +65,6 @@ def test_published_shares_have_ours_beside_them(sweep: Path) -> None:
     assert not any(row.startswith(("| 128 |", "| 8 |", "| 32 |")) for row in rows)
 
 
-def test_ranks_make_a_step_together() -> None:
-    """With two ranks a report counts 28 steps of the job; the steps of the ranks are 56, and a step is no shorter."""
-    found = {cell.key: cell for cell in tool.cells()}
-    alone, ranks = found[1, 128, "one"], found[2, 128, "ddp"]
-    assert alone.steps == ranks.steps == 28
-    assert ranks.report["sections"]["steps"]["facts"]["measured_steps"]["value"] == 56
-    assert len(found) == 20
-    for cell in found.values():
-        assert sum(cell.parts().values()) == pytest.approx(cell.step_ns)
-
-
 def test_what_several_gpus_add_to_a_step_is_explained_to_the_microsecond() -> None:
     """One, two and four GPUs, each batch, both modes: what is left is zero."""
     rows = [line.strip("|").split("|") for line in tool.part().splitlines() if re.match(r"\| [24] GPUs, batch", line)]
@@ -88,7 +77,3 @@ def test_the_parts_add_up_to_the_difference_of_the_steps(sweep: Path) -> None:
     row = next(line for line in tool.part(sweep).splitlines() if line.startswith("| 2 GPUs, batch 16, DP"))
     cells = [cell.strip() for cell in row.strip("|").split("|")][1:]
     assert cells == ["5.000", "6.000", "1.000", "-1.000", "-0.500", "0.500", "1.000", "1.000", "0.000"]
-
-
-def test_without_reports_there_is_no_part(tmp_path: Path) -> None:
-    assert not tool.part(tmp_path)

@@ -80,11 +80,6 @@ def test_a_nanosecond_of_a_step_goes_to_the_first_role_that_holds() -> None:
     }
 
 
-def test_the_plugins_steps_last_until_their_operations_end() -> None:
-    trace = load("torch_trace")
-    assert trace.device_steps(trace.events_in(TRACE)) == [(0, 10 * NS), (10 * NS, 23 * NS)]
-
-
 def test_the_plugins_zero_for_much_shared_memory_is_corrected() -> None:
     """With 64 KiB a block, three blocks of 256 threads fit on a multiprocessor of 2048 threads."""
     table = load("breakdown_table")
@@ -109,14 +104,6 @@ def shaped(share: float, limit: int = 8, **values: float) -> NcuLaunch:
         "sm__maximum_warps_per_active_cycle_pct": share,
     }
     return NcuLaunch("void ns::f<float>(float *)", {}, {**inputs, **values}, {"CC": "9.0"})
-
-
-def test_equal_occupancy_is_equal() -> None:
-    table = load("occupancy_table")
-    launch = shaped(100.0)
-    row = table.compared(launch, table.limits_for(launch))
-    assert row.ours[:2] == (8, 8)
-    assert (row.our_share, row.is_equal, row.function) == (1.0, True, "f")
 
 
 @pytest.mark.parametrize(("share", "limit"), [(87.5, 8), (100.0, 7)])
@@ -153,18 +140,6 @@ def test_the_work_of_real_kernels_holds_what_was_measured() -> None:
     shown = [(each, work) for each, work in zip(known, found, strict=True) if work is not None]
     assert (len(known), len(shown), sum(work.bytes_low is not None for _, work in shown)) == (52, 36, 34)
     assert [each.case for each, work in shown if not module.is_held(each, work, 60 << 20)] == []
-
-
-def test_a_wrong_number_of_elements_would_show() -> None:
-    """With 4 elements a thread instead of 8, as in older versions, the measurements lie outside the bounds."""
-    module, known = known_operators()
-    older = [each for each in known if "vectorized_elementwise_kernel<(int)4" in each.kernel]
-    doubled = [
-        (each, module.launch_work(module.element_work(each.kernel, newer=True), each.blocks // 2, 128))
-        for each in older
-    ]
-    assert len(older) == 14
-    assert not any(module.is_held(each, work, 0) for each, work in doubled if each.blocks > 1)
 
 
 def test_operations_and_time_of_products_are_read_from_counters() -> None:

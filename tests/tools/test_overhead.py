@@ -68,14 +68,6 @@ def test_the_step_alone_of_a_report_is_compared_with_the_measured_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(("high", "known"), [(30, True), (31, False)])
-def test_what_a_report_calls_unknown_is_not_compared(high: int, *, known: bool) -> None:
-    """That is a range wider than a factor of 3, of a step and in a plan."""
-    program = row(run(20, (10, 20, high), (("a", (10, 20, high)),)), run(10, None), "a")
-    assert (PAGE.steps_of([program])[0].found is not None) == known
-    assert (PAGE.plans_of([program])[0].found is not None) == known
-
-
 def test_the_first_changes_of_a_plan_are_compared_with_the_fixed_program() -> None:
     """They are compared where they are the planted faults. The plan has mean steps."""
     plan = (("b", (15, 16, 17)), ("a", (7, 9, 12)), ("c", (1, 2, 3)))
@@ -119,17 +111,6 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
     assert (ROOT / "docs" / "overhead.md").read_text(encoding="utf-8") == PAGE.page(results)
 
 
-def test_the_programs_to_measure_are_there() -> None:
-    """The first of each planted fault come first; those that lie in the cores of a program are left out."""
-    cases = MEASURE.find_cases()
-    source = (TOOLS / "overhead_programs.py").read_text(encoding="utf-8")
-    assert len(cases) == len({each.name for each in cases}) >= 40
-    first = [each.rules for each in cases if each.name.startswith("faults.")]
-    assert len(set(first)) == len({*first[: len(set(first))]})
-    assert not {rule for each in cases for rule in each.rules} & set(MEASURE.OF_CORES)
-    assert all(f"def {name}(" in source for name in MEASURE.UNPLANTED)
-
-
 # Makes two steps in each turn; as "once", it has one turn and starts again, as a program that took no steps does.
 PROGRAM = """
 import pathlib, socket, sys
@@ -165,12 +146,6 @@ def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Pat
     assert found == {"fault": [[0], [1]], "once": []}
     turns = ["fault on 1 2", "once on 1 2", "fault on 1 2"]
     assert sorted((tmp_path / "log").read_text().splitlines()) == sorted([*turns, "once on 1 2"])
-
-
-def test_a_program_that_fails_at_its_start_ends_the_turns(program: Path, tmp_path: Path) -> None:
-    runs = {"broken": [sys.executable, str(program), "SOCKET", "broken", str(tmp_path)]}
-    with pytest.raises(OSError, match="exit code 1: it is broken"):
-        TURNS.take_turns(runs, ("broken",), (0,), threading.Lock())
 
 
 @pytest.mark.slow
