@@ -11,7 +11,6 @@ import pytest
 from analysis_fixtures import Piece, evidence, explained
 from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, thread, trace_of
 
-AUTOGRAD = thread(4712)
 MAIN_TID = 4711
 
 

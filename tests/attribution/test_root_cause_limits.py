@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from analysis_fixtures import attributions_of, idle_pieces, window
-from export_builder import DEVICE_TO_HOST, PAGEABLE, PINNED, ExportBuilder, global_id, trace_of
+from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, trace_of
 from made_steps import MEASURED, STEP, STEPS, US, made_loop
 
 from nsyswrap.attribution.root_causes import between_operations, capture_overhead
@@ -132,12 +132,6 @@ def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a
     assert idle_of(rule) == MEASURED * 360 + (MEASURED - 1) * 10
     others = {"copies/pageable", "synchronization/in_step"} - {rule}
     assert [idle_of(other) for other in others] == [0]
-
-
-def test_a_large_pinned_copy_to_the_host_explains_nothing() -> None:
-    """The call of a pinned copy does not block the host, even if it is long."""
-    idle_of = idle_by_rule(trace_of(copied_to_host(LARGE, PINNED)))
-    assert (idle_of("copies/pageable"), idle_of("synchronization/in_step")) == (0, 0)
 
 
 def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hand_made
 import pytest
-from browser_pages import FOLLOW, HEIGHT, NARROW, needs_chromium, opened, until, write
+from browser_pages import HEIGHT, needs_chromium, opened, until, write
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import timeline_report
 
@@ -59,15 +59,6 @@ def test_a_link_to_a_span_of_time_marks_the_gap_that_has_it(browser: Browser, pa
         assert is_in_sight(page, "tr.lit")
 
 
-def test_a_link_to_nothing_does_nothing(browser: Browser, path: Path) -> None:
-    """When the page opens, and when it is followed on the page."""
-    with opened(browser, path, anchor="#%E0%A4%A") as page:
-        assert page.evaluate("scrollY") == 0
-        for anchor in ("#nowhere", "#%", "#%E0%A4%A", "#t=5", '#"><b>'):
-            page.evaluate(FOLLOW, anchor)
-            assert page.evaluate("scrollY") == 0, anchor
-
-
 def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
     visited = []
     for key in ("n", "n", "n", "n", "p"):
@@ -75,19 +66,6 @@ def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
         until(page, "document.activeElement.id === location.hash.slice(1)")
         visited.append(page.evaluate("document.activeElement.id"))
     assert visited == [FIRST, SECOND, LAST, FIRST, LAST]
-
-
-def test_t_says_that_a_page_has_no_timeline(page: Page) -> None:
-    page.keyboard.press("t")
-    assert page.inner_text("#status") == "This page has no timeline."
-
-
-def test_f_goes_to_the_filter_and_is_not_typed(page: Page) -> None:
-    page.keyboard.press("f")
-    assert page.evaluate("document.activeElement.id") == "search"
-    page.keyboard.type("n/pf?")
-    assert page.locator("#search").input_value() == "n/pf?", "keys are letters where letters are typed"
-    assert not page.locator("#help").is_visible()
 
 
 def test_a_question_mark_tells_the_keys_and_escape_closes(page: Page) -> None:
@@ -117,16 +95,6 @@ def test_a_dotted_word_says_what_it_means(page: Page, way: str) -> None:
     page.keyboard.press("Escape")
     assert not tip.is_visible()
     assert term.get_attribute("aria-describedby") is None
-
-
-def test_the_tip_stays_on_a_narrow_screen(browser: Browser, path: Path) -> None:
-    with opened(browser, path, width=NARROW) as page:
-        for term in page.locator("a.term").all():
-            term.focus()
-            box = page.locator("#tip").bounding_box()
-            assert box is not None
-            assert box["x"] >= 0
-            assert box["x"] + box["width"] <= NARROW
 
 
 @pytest.mark.parametrize(("scheme", "other"), [("light", "dark"), ("dark", "light")])

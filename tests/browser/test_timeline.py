@@ -112,13 +112,6 @@ def test_a_part_of_a_bin_that_is_all_idle_is_known(opened: Callable[..., Page]) 
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
 
 
-def test_inside_an_exact_interval_a_cut_item_counts_in_part(opened: Callable[..., Page]) -> None:
-    """GPU 0 runs from 100 to 150 us and from 200 to 250 us. So from 110 to 220 us it runs for 40 and 20 us."""
-    page = opened(timeline_report(is_exact=False), f"#t={110 * US}-{220 * US}")
-    assert ledger(page) == {"compute": [60 * US, 0], "idle/data_wait": [50 * US, 0], "idle/cpu": [0, 110 * US]}
-    assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
-
-
 @pytest.mark.parametrize(
     ("fragment", "length"),
     [
@@ -159,14 +152,6 @@ def test_clicking_keeps_the_details_of_a_gap(opened: Callable[..., Page]) -> Non
         "thread 4711 waits for data in poll",
     ):
         assert words in detail
-
-
-def test_where_it_is_binned_pointing_tells_shares(opened: Callable[..., Page]) -> None:
-    page = opened(timeline_report(is_exact=False), f"#t={2_000 * US}-{2_100 * US}")
-    page.mouse.click(*place(page, "GPU 0", 2_020 * US))
-    settled(page)
-    assert "50.0 %" in page.inner_text(DETAIL)
-    assert page.inner_text('[data-tl="badge"]') == "sums where dotted"
 
 
 def test_rows_and_items_are_walked_by_keys(opened: Callable[..., Page]) -> None:

@@ -175,22 +175,6 @@ def test_while_the_program_runs_only_the_title_changes(monkeypatch: pytest.Monke
     assert stream.getvalue() == f"{title}\x1b]0;\x07"
 
 
-def test_each_phase_after_the_program_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar disappears at the end, and earlier output stays."""
-    stream = Terminal()
-    monkeypatch.setattr("sys.stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
-    with shown() as progress:
-        progress(Phase.RUNNING, None)
-        progress(Phase.WRITING, None)
-        progress(Phase.EXPORTING, 0.25)
-        progress(Phase.EXPORTING, 1.0)
-    text = stream.getvalue()
-    assert LABELS[Phase.WRITING] in text
-    assert LABELS[Phase.EXPORTING] in text
-    assert text.index("\x1b]0;\x07") < text.index(LABELS[Phase.WRITING])
-
-
 def test_an_error_ends_the_progress_display(monkeypatch: pytest.MonkeyPatch) -> None:
     """The title is cleared, and the error is raised."""
     stream = Terminal()

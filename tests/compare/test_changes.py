@@ -126,17 +126,6 @@ def test_a_table_of_one_side_alone_is_compared_with_nothing() -> None:
     assert (found.base, found.new) == (None, MS)
 
 
-def test_a_table_that_neither_side_has_is_left_out() -> None:
-    keys = [table.key for table in pairs.compared(BASE, NEW).tables]
-    assert keys == ["ledger", "idle", "idle_in_phases"]
-
-
-def test_an_empty_table_of_a_stored_report_is_no_table() -> None:
-    """report.json keeps no columns of a table without rows."""
-    empty = pairs.with_section(BASE, "kernels", summary=pd.DataFrame())
-    assert pairs.compared(empty, empty).table("kernels") is None
-
-
 def test_facts_of_all_sections_are_compared() -> None:
     """Facts that only one side has are listed as well."""
     base = pairs.with_section(BASE, "occupancy", {"a_share": 0.5, "b_share": None})

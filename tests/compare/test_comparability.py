@@ -31,10 +31,6 @@ def only(base: Report, new: Report, *accept: IssueKind) -> ComparabilityIssue:
     return found
 
 
-def test_two_runs_of_one_program_have_no_issue() -> None:
-    assert issues(BASE, NEW) == []
-
-
 def test_steps_are_needed() -> None:
     """Without enough steps there is no verdict, even if the user accepts all issues."""
     for count, words in (

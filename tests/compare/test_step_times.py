@@ -61,14 +61,6 @@ def test_parts_are_the_mean_over_gpus() -> None:
     assert sum(found.parts.values()) == pytest.approx(found.length)
 
 
-def test_without_a_gpu_there_are_no_parts() -> None:
-    whole = pairs.report(THREE)
-    table = whole.section("steps").tables["steps"]  # type: ignore[union-attr]
-    bare = pairs.with_section(whole, "steps", steps=table.drop(columns=["device_id", *LEDGER_ROWS]))
-    found = step_times(bare)
-    assert (found.parts, found.length.tolist()) == ({}, THREE)
-
-
 @pytest.mark.parametrize("steps", [pd.DataFrame(), None])
 def test_a_report_may_have_no_steps(steps: pd.DataFrame | None) -> None:
     """The table is empty, as in a report.json, or the section is missing."""

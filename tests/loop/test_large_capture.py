@@ -309,15 +309,6 @@ def test_progress_counts_all_rows(captures: Captures, real_context: Contexts) ->
     assert seen["adding up"][-1] == (4_709, 4_709)
 
 
-def test_tables_that_no_section_needs_are_not_read(captures: Captures, real_context: Contexts) -> None:
-    """They do not count for the memory, either."""
-    whole = real_context("cnn_amp").trace
-    part = part_of(captures("cnn_amp"), whole, 0.1, unread=frozenset({"os_calls", "scheduling"})).trace
-    assert part.excerpt is not None
-    assert not len(part.frames["os_calls"])
-    assert part.excerpt.needed_bytes < memory_for(whole, 1.0)
-
-
 def test_a_capture_with_wrong_times_is_not_read_in_part(tmp_path: Path) -> None:
     """Some of its events are months from the others, so it is not known which interval is the capture."""
     builder = ExportBuilder()

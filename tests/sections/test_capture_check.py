@@ -115,14 +115,6 @@ def affected_by(builder: ExportBuilder, start: int = 0, end: int = 1000) -> int:
     return int(section.facts[1].value or 0)
 
 
-def many_kernels(count: int = 199) -> ExportBuilder:
-    """Return kernels of 2 ns with their calls, from 0 to 1000."""
-    builder = ExportBuilder()
-    for start in range(0, 5 * count, 5):
-        builder.kernel(start + 2, start + 4, launched=(start, start + 1))
-    return builder
-
-
 def delayed() -> ExportBuilder:
     """Return a recording that began late: three operations were launched before it, all others have their calls.
 
@@ -166,15 +158,6 @@ def test_without_any_call_the_calls_are_lost_not_early() -> None:
     (finding,) = section.findings
     assert finding.evidence == ("5 of 5 GPU operations in the window were launched by calls that were lost",)
     assert finding.advice.startswith("Capture again with an nsys")
-
-
-def test_orphans_that_end_short_gaps_are_a_note() -> None:
-    """The gaps before them are 1 and 2 ns long."""
-    builder = many_kernels(198).kernel(1, 3).kernel(6, 8)
-    assert [(rule, severity) for rule, severity, _ in found(trace_of(builder))] == [
-        ("capture/incomplete", Severity.NOTE)
-    ]
-    assert affected_by(builder) == 3
 
 
 def test_an_orphan_that_ends_no_gap_changes_nothing() -> None:

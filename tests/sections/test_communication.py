@@ -17,7 +17,6 @@ from nsyswrap.sections.communication import ALL_TRANSFER, EXCHANGES_OR_WAITS, NO
 from nsyswrap.sections.communication_advice import (
     FEWER_ADVICE,
     FORWARD_ADVICE,
-    LINKS_ADVICE,
     MAY_WAIT,
     NEEDED_ADVICE,
     NEEDED_AT_ONCE,
@@ -210,13 +209,3 @@ def test_a_rank_alone_may_wait_for_another(real_trace: RealTrace) -> None:
     assert saving_of(found).low == 0
     assert saving_of(found).high > 0
     assert MAY_WAIT in found.evidence
-
-
-@pytest.mark.parametrize(
-    ("name", "advice"), [("ddp_2gpu_slow_links", LINKS_ADVICE), ("alexnet_data_parallel_2gpu", NEEDED_ADVICE)]
-)
-def test_advice_on_real_programs(real_context: RealContext, name: str, advice: str) -> None:
-    """DDP reduces all gradients over slow links; DataParallel broadcasts the weights and reduces to one GPU."""
-    context = real_context(name)
-    found = run_section(communication, context, choose_window(context)).findings
-    assert [each.advice for each in found if each.device_id is not None] == [advice] * 2

@@ -1,6 +1,5 @@
 """The ledger: the row of each nanosecond. Tests with random traces check the sums elsewhere."""
 
-import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, trace_of
 
@@ -52,24 +51,6 @@ def test_a_nanosecond_with_two_kernels_counts_once() -> None:
 
 def test_a_graph_traced_as_a_whole_is_compute() -> None:
     assert rows_of(trace_of(ExportBuilder().graph(10, 60, launched=(0, 1)))) == [50, 0, 0, 0, 0, 50]
-
-
-@pytest.mark.parametrize(
-    ("name", "share"),
-    [
-        (NCCL, 10),
-        ("ncclKernel_AllReduce_RING_LL_Sum_half", 10),
-        ("void vllm::cross_device_reduce_1stage<half, 2>(vllm::RankData*, vllm::RankSignals)", 10),
-        ("void deep_ep::internode_ll::combine<true, 3, 10, 7168, 9>(void*, void*)", 10),
-        ("triton_poi_fused_all_reduce_add_0", 0),
-        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, Sum> >(R)", 0),
-        ("nccl_statistics_kernel", 0),
-    ],
-)
-def test_kernels_of_collectives_are_communication(name: str, share: int) -> None:
-    """Those of any library; a kernel that only mentions a collective is compute."""
-    found = rows_of(trace_of(ExportBuilder().kernel(0, 10, name, launched=(0, 1))))
-    assert found[:3] == [10 - share, 0, share]
 
 
 def test_communication_is_all_transfer_and_a_note_says_so() -> None:

@@ -208,15 +208,6 @@ def test_a_device_wide_wait_is_for_all_streams() -> None:
     assert found.saving(Change(operations=longer, factor=0.0)) == 3 * 14
 
 
-def test_a_graph_is_one_launch_of_many_kernels() -> None:
-    builder = ExportBuilder().call("cudaGraphLaunch", 0, 4, correlation=9)
-    for number in range(5):
-        builder.kernel(10 + number * 21, 30 + number * 21, correlation=9, graph_node=number + 1)
-    found = simulated(trace_of(builder), 114)
-    assert (found.simulated_ns, found.measured_ns) == (114, 114)
-    assert found.saving(Change(operations=found.operations, factor=0.5)) == 50
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [

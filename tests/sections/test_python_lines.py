@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 from analysis_fixtures import idle_section, run_section, window
-from export_builder import MAIN, ExportBuilder, thread, trace_of
+from export_builder import ExportBuilder, thread, trace_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
@@ -58,11 +58,6 @@ def test_samples_inside_idle_time_name_its_lines() -> None:
 def test_a_sample_at_the_edge_is_in_the_piece_that_begins_there() -> None:
     builder = sampled(sampled(gap(), [20], LOSS, SCRIPT), [80], SCRIPT)
     assert lines(section(trace_of(builder))) == [("cpu", "forward", "train.py", 42, 1)]
-
-
-def test_only_the_thread_that_explains_the_gap_counts() -> None:
-    builder = gap().python_sample(30, [LOSS], thread=thread(9)).python_sample(31, [SCRIPT], thread=MAIN)
-    assert lines(section(trace_of(builder))) == [("cpu", "forward", "train.py", 10, 1)]
 
 
 def test_estimates_add_up_to_the_idle_time_of_a_cause_and_phase() -> None:

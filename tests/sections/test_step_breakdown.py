@@ -39,21 +39,6 @@ def one_step() -> ExportBuilder:
     return ExportBuilder().gpu().range("step 1", 0, 1000)
 
 
-def test_a_role_that_covers_the_step_leaves_nothing_to_those_below() -> None:
-    """A kernel from 0 to 1000 takes the whole step. torch_tb_profiler adds up to 200 % here.
-
-    ::
-
-        step     ####################
-        kernel   ####################
-        memcpy     ##
-        runtime  ######
-        cpu      ##################
-    """
-    builder = one_step().range("forward", 0, 900).kernel(0, 1000, launched=(0, 300)).copy(100, 200)
-    assert step(trace_of(builder)) == {"kernel": 1000}
-
-
 def test_each_role_takes_what_those_above_leave() -> None:
     """All roles start together, and each lasts 100 ns longer than the role above it: each gets 100 ns.
 

@@ -2,7 +2,6 @@
 
 import html
 import importlib
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -46,23 +45,6 @@ def test_the_order_of_findings_is_that_of_today() -> None:
     report = hand_made.full_report()
     backwards = replace(report, findings=report.findings[::-1])
     assert slim.judged(backwards).findings == in_order(report.sections, report.findings, report.plan)
-
-
-def test_an_older_report_is_written_again_with_the_verdict_of_today(tmp_path: Path) -> None:
-    """Only verdict and order change; a second time nothing does."""
-    assert cards
-    results = sys.modules["gallery_results"]
-    path = tmp_path / "decoding" / "report.json"
-    path.parent.mkdir()
-    now = json.loads((slim.GALLERY / "decoding" / "report.json").read_text(encoding="utf-8"))
-    older = {**now, "verdict": "Once it was put so.", "verdict_rule": "idle/cpu", "findings": now["findings"][::-1]}
-    path.write_text(results.written(older), encoding="utf-8")
-    (again,) = slim.judge_again(results.results(tmp_path), tmp_path)
-    assert again.report == now
-    assert path.read_text(encoding="utf-8") == results.written(now)
-    path.write_text(json.dumps(now), encoding="utf-8")
-    assert slim.judge_again(results.results(tmp_path), tmp_path) == results.results(tmp_path)
-    assert path.read_text(encoding="utf-8") == json.dumps(now)
 
 
 def test_the_page_says_what_it_lacks_and_where_more_is(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import judge_alternatives
 import pytest
 import torch
-from judge_alternatives import GROUPS, EditedOperator, ratio_of, row
+from judge_alternatives import GROUPS, row
 
 EDITED = [
     (group, name) for group, found in GROUPS.items() for name, each in found.items() if each.edited and not each.wide
@@ -18,16 +18,6 @@ def test_the_edited_operator_computes_the_same(group: str, name: str) -> None:
     wanted = judged.function(*inputs)
     edited = judged.function if judged.kind == "compiled" or judged.edited is None else judged.edited
     torch.testing.assert_close(edited(*inputs), wanted, rtol=1e-3, atol=1e-3)
-
-
-def test_an_operator_is_found_by_its_kind_and_size() -> None:
-    """A linear layer takes its bias first; an operator without times has a reason."""
-    taken = [{"shape": [30]}, {"shape": [6, 4]}, {"shape": [4, 30]}, 1, 1]
-    measured = {"kind": "padded", "operators": [{"inputs": taken}], "ratio": [0.4, 0.5, 0.6]}
-    judged = EditedOperator("padded", "float32", [(6, 4), (30, 4), (30,)], judge_alternatives.linear)
-    assert ratio_of(judged, [measured]) == [0.4, 0.5, 0.6]
-    assert ratio_of(judged._replace(kind="tf32"), [measured]) == "not picked"
-    assert ratio_of(judged, [{**measured, "ratio": None, "reason": "the time was over"}]) == "the time was over"
 
 
 def test_shares_agree_within_a_tenth() -> None:

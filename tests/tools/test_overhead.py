@@ -4,7 +4,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,32 +67,6 @@ def test_the_step_alone_of_a_report_is_compared_with_the_measured_one() -> None:
     ]
 
 
-def test_the_first_changes_of_a_plan_are_compared_with_the_fixed_program() -> None:
-    """They are compared where they are the planted faults. The plan has mean steps."""
-    plan = (("b", (15, 16, 17)), ("a", (7, 9, 12)), ("c", (1, 2, 3)))
-    fixed = run(0, None)
-    (found,) = PAGE.plans_of([row(run(20, None, plan), fixed, "a", "b")])
-    assert (found.before_ns, found.measured_ns, found.found) == (30 * MS, 10 * MS, interval(7, 9, 12))
-    assert list(PAGE.lines([row(run(20, None, plan), run(10, None), "b")]))[-1] == (
-        "| some program | 30.00 | 20.00 | 16.00 (15.00 to 17.00) | -20.0 % | no | 10 % |"
-    )
-    for rules in (("a",), ("a", "c"), ("d",)):
-        assert [each.found for each in PAGE.plans_of([row(run(20, None, plan), fixed, *rules)])] == [None]
-    assert PAGE.plans_of([row(run(20, None, plan))]) == []
-
-
-def test_without_the_fault_first_in_the_plan_its_finding_is_compared() -> None:
-    """Of ten steps of 30 ms, the finding saves 200 ms. Two faults have no such step."""
-    fault = run(20, (19, 20, 21), (("b", (15, 16, 17)),))
-    fault["report"]["findings"] = [{"rule": "a", "saving": interval(180, 200, 220)}]
-    fault["report"]["step"] |= {"count": 10, "alone_source": "this_process", "total_ns": 310 * MS}
-    fault["report"]["step"] |= {"alone_total_ns": 300 * MS}
-    (found,) = PAGE.plans_of([row(fault, run(0, None), "a")])
-    assert found.found["point_ns"] == 10 * MS
-    assert found.found["low_ns"] == pytest.approx(8 * MS, rel=0.01)
-    assert [each.found for each in PAGE.plans_of([row(fault, run(0, None), "a", "b")])] == [None]
-
-
 @pytest.mark.skipif(Path("/proc/driver/nvidia/version").exists(), reason="this machine has a GPU")
 def test_without_a_gpu_the_page_can_be_written_again(tmp_path: Path) -> None:
     results, page = tmp_path / "results.json", tmp_path / "page.md"
@@ -137,25 +110,6 @@ def program(tmp_path: Path) -> Path:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     return path
-
-
-def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Path) -> None:
-    """Of each turn the later steps count. A program that runs once more has a turn once more."""
-    runs = {kind: [sys.executable, str(program), "SOCKET", kind, str(tmp_path / "log")] for kind in ("fault", "once")}
-    found = TURNS.take_turns(runs, ("fault", "once", "fault"), (1, 2), threading.Lock())
-    assert found == {"fault": [[0], [1]], "once": []}
-    turns = ["fault on 1 2", "once on 1 2", "fault on 1 2"]
-    assert sorted((tmp_path / "log").read_text().splitlines()) == sorted([*turns, "once on 1 2"])
-
-
-@pytest.mark.slow
-def test_a_program_makes_its_steps_in_turns() -> None:
-    """The program runs on this machine's CPU; the test is skipped without torch."""
-    pytest.importorskip("torch")
-    words = [sys.executable, TURNS.__file__, "SOCKET", "faults.launch_bound", "--steps", "150", "--device", "cpu"]
-    found = TURNS.take_turns({"fault": words}, ("fault", "fault", "fault"), (0,), threading.Lock())
-    assert [len(each) for each in found["fault"]] == [30, 30]
-    assert all(each > 0 for turn in found["fault"] for each in turn)
 
 
 def test_a_verdict_that_the_profiler_made_is_counted() -> None:

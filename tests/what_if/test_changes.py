@@ -275,6 +275,16 @@ def test_the_launch_of_a_short_fused_operation_is_saved_as_well() -> None:
     assert saved(trace, partial(fused, {0: spans((40, 42), (46, 48))})) == 10
 
 
+def test_a_fused_optimizer_saves_the_host_time_of_its_phase() -> None:
+    """The optimizer takes 60 µs of CPU time in each turn and runs one short kernel."""
+
+    def each(builder: ExportBuilder, at: int) -> None:
+        builder.range("optimizer", at + 20 * US, at + 80 * US)
+        builder.kernel(at + 50 * US, at + 55 * US, launched=called(at + 40 * US))
+
+    assert saved(trace_of(turns(each)), fused_optimizer) == 300
+
+
 def test_a_fused_optimizer_moves_less_memory_and_has_no_short_kernels() -> None:
     """Two kernels of 180 µs take 7/18 of that, 70 µs, and a short one is removed: 6 + 70 + 1 + 70 instead of 377 µs.
 

@@ -85,6 +85,23 @@ def test_kernels_get_slower_by_whole_waves(blocks: int, slower: float) -> None:
     assert slowdown(context, kernels, collectives, 7).tolist() == [1] * len(kernels)
 
 
+@pytest.mark.parametrize(
+    ("kernels", "slower", "saved"),
+    [
+        ([1000], [1.0], 100),
+        ([1000], [2.0], 50),  # the kernel loses half of the overlapped time
+        ([20, 1000], [2.0, 1.0], 80),  # 40 overlap the first kernel, which loses 20; 60 overlap the second
+        ([20, 1000], [1.0, 2.0], 60),  # 20 overlap the first kernel; 80 overlap the second, which loses 40
+        ([30], [1.0], 30),  # the other 70 stay after the backward pass
+        ([], [], 0),
+    ],
+)
+def test_collectives_run_beside_the_first_kernels(kernels: list[int], slower: list[float], saved: float) -> None:
+    """Two collectives take 100 ns."""
+    step = Step(np.array(kernels, np.int64), np.array(slower), np.array([10, 90]))
+    assert step.saved(0) == pytest.approx(saved)
+
+
 def test_division_of_the_gradients_is_no_saving() -> None:
     """The time of dividing the gradients is subtracted from the saving, which is never below 0."""
     step = Step(np.array([1000]), np.array([1.0]), np.array([10, 90]))

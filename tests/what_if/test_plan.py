@@ -22,7 +22,6 @@ from nsyswrap.what_if.simulate import Simulation
 TURNS = 10
 # Ten turns of 100 µs as ten steps.
 STEP = CurrentStep(Interval(100 * US, 100 * US, 100 * US), 100 * US * TURNS)
-NO_ROWS = np.empty(0, np.intp)
 
 
 def finding(

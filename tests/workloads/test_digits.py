@@ -61,13 +61,6 @@ def test_an_array_comes_back_from_an_idx_file(
     assert (back == array).all()
 
 
-def test_a_header_is_as_the_format_says(digits: ModuleType, tmp_path: Path) -> None:
-    """A header is 0, 0, 8 for the type byte, the number of dimensions, and big-endian sizes."""
-    path = tmp_path / "array"
-    digits.idx.write(path, np.zeros((1, 300), np.uint8))
-    assert path.read_bytes()[:12] == bytes([0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 1, 44])
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_file_cut_short_anywhere_is_refused(digits: ModuleType, tmp_path: Path, suffix: str) -> None:
     """It may end after any number of bytes; the error names the file."""
@@ -79,23 +72,6 @@ def test_a_file_cut_short_anywhere_is_refused(digits: ModuleType, tmp_path: Path
         part.write_bytes(content[:length])
         with pytest.raises(digits.idx.IdxError, match=part.name):
             digits.idx.read(part)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"\x89PNG\r\n\x1a\n", "no IDX file of unsigned bytes: it starts with 89504e47"),
-        (b"\0\0\x0d\x01\0\0\0\0", "no IDX file of unsigned bytes"),
-        (b"", "starts with nothing"),
-        (b"\0\0\x08\x01\0\0\0\x02abc", "has 11 bytes, and its header says 10"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "its header says 79228162458924105385300197391"),
-    ],
-)
-def test_a_foreign_file_is_refused(digits: ModuleType, tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(content)
-    with pytest.raises(digits.idx.IdxError, match=message):
-        digits.idx.read(path)
 
 
 @pytest.mark.parametrize("form", ["{}", "{}.gz"])
@@ -135,23 +111,6 @@ def test_a_set_with_a_file_missing_is_refused(digits: ModuleType, tmp_path: Path
         digits.load(tmp_path)
 
 
-def test_arrays_that_are_no_digits_are_refused(digits: ModuleType, tmp_path: Path) -> None:
-    """They may be images of another size, letters, or labels that do not match the images."""
-    images, labels, *test = some()
-    wrong = {
-        r"shape \(5, 28, 27\), not images": [images[:, :, 1:], labels],
-        r"shape \(5,\), not images": [labels, labels],
-        "one label from 0 to 9": [images, labels + 10],
-        "for each image": [images, images[:, 0]],
-        "holds 5 images and train-labels-idx1-ubyte 4 labels": [images, labels[:4]],
-        "holds 0 images": [images[:0], labels[:0]],
-    }
-    for message, pair in wrong.items():
-        write_all(digits, tmp_path, [*pair, *test])
-        with pytest.raises(digits.idx.IdxError, match=message):
-            digits.load(tmp_path)
-
-
 def _load(folder: Path) -> int:
     sys.path.insert(0, str(WORKLOADS))
     import digits  # noqa: PLC0415 - in a process of its own
@@ -166,20 +125,6 @@ def test_several_runs_may_draw_at_once(digits: ModuleType, tmp_path: Path) -> No
     assert len(sums) == 1
     assert [path.name for path in tmp_path.iterdir()] == [digits.DRAWN]
     assert sorted(path.name for path in (tmp_path / digits.DRAWN).iterdir()) == sorted(NAMES)
-
-
-def test_drawing_that_fails_leaves_nothing_behind(
-    digits: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After an error such as a full disk, no partial set is left that a later run would use."""
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(digits.idx, "write", full)
-    with pytest.raises(OSError, match="No space"):
-        digits.load(tmp_path, 20, 20)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_seed_decides_what_is_drawn(digits: ModuleType) -> None:

@@ -73,25 +73,6 @@ def program_graph_breaks():
         torch.compile(seeded(Breaking), backend="eager", fullgraph=True)(X)
 
 
-def program_recompiles():
-    model = torch.compile(seeded(), backend="eager", dynamic=False)
-    for rows in range(1, 12):
-        model(torch.ones(rows, 4))
-    graphs()
-
-
-def program_disable():
-    model = torch.compiler.disable(seeded())
-    print(digest(model(X)))
-
-    @torch.compiler.disable
-    def alone(x):
-        return x * 2
-
-    print(torch.compile(lambda x: alone(x) + 1, backend="eager")(X).sum())
-    graphs()
-
-
 def program_compiled_step_function():
     """The whole step is compiled: forward, loss, backward is outside, and the optimizer."""
     model = seeded(lambda: nn.Linear(4, 2))

@@ -19,17 +19,6 @@ def say(text):
     return lambda *_arguments, **_named: print(text)
 
 
-def program_module_hooks_in_order():
-    model = net()
-    for place, each in model.named_modules():
-        each.register_forward_pre_hook(say(f"pre {place}"))
-        each.register_forward_pre_hook(say(f"pre first {place}"), prepend=True)
-        each.register_forward_hook(say(f"post {place}"))
-        each.register_full_backward_pre_hook(say(f"backward pre {place}"))
-        each.register_full_backward_hook(say(f"backward {place}"))
-    model(X).sum().backward()
-
-
 def program_queued_callbacks():
     """The engine calls a callback at the end of a backward pass, as DDP and FSDP have it."""
 
@@ -68,13 +57,6 @@ def program_optimizer_hooks():
     for handle in handles:
         handle.remove()
     optimizer.step()
-
-
-def program_optimizer_hook_changes_arguments():
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    optimizer.register_step_pre_hook(lambda _optimizer, arguments, _named: (arguments, {"closure": lambda: 7}))
-    print(optimizer.step(), optimizer.step(closure=None))
 
 
 def program_scheduler_sees_steps():

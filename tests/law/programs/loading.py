@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import random
-import threading
 
 import torch
 from program import digest, failing, run
@@ -44,11 +43,6 @@ def show(loader):
         print(batch.tolist() if isinstance(batch, torch.Tensor) else batch)
 
 
-def start(worker):
-    print("worker", worker, torch.initial_seed() % 1000, get_worker_info().num_workers, flush=True)
-    random.seed(worker)
-
-
 def program_order_and_random_numbers():
     torch.manual_seed(0)
     random.seed(0)
@@ -65,12 +59,6 @@ def program_forked_workers():
         show(DataLoader(Squares(), batch_size=3, shuffle=True, num_workers=2))
     show(DataLoader(Reporting(), batch_size=None, num_workers=2))
     print(multiprocessing.active_children(), digest(torch.get_rng_state()))
-
-
-def program_spawned_worker():
-    torch.manual_seed(0)
-    show(DataLoader(Squares(4), num_workers=1, multiprocessing_context="spawn"))
-    print(multiprocessing.active_children())
 
 
 def program_persistent_workers():
@@ -136,38 +124,6 @@ def program_own_loaders():
     print(len(loader), Own.__iter__.__qualname__, sorted(vars(Own)))
 
 
-def program_own_iterator():
-    from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
-
-    class Counting(_SingleProcessDataLoaderIter):
-        count = 0
-
-        def __next__(self):
-            self.count += 1
-            return super().__next__()
-
-        next = __next__
-
-    class Own(DataLoader):
-        def _get_iterator(self):
-            self.made = Counting(self)
-            return self.made
-
-    loader = Own(Squares(5), batch_size=2)
-    print(len(list(loader)), loader.made.count)
-
-
-def program_nested_loaders():
-    class Outer(Squares):
-        def __getitem__(self, index):
-            return sum(int(batch[0][0]) for batch in DataLoader(Squares(3)))
-
-    show(DataLoader(Outer(3)))
-    show(DataLoader(Outer(3), num_workers=1))
-    for first, second in zip(DataLoader(Squares(3)), DataLoader(Squares(4))):
-        print(int(first[0][0]), int(second[0][0]))
-
-
 def program_training_in_worker():
     """A data set that uses a model and its gradients."""
     from torch import nn
@@ -183,14 +139,6 @@ def program_training_in_worker():
     torch.set_num_threads(1)
     show(DataLoader(Adversarial(3), num_workers=1))
     show(DataLoader(Adversarial(3)))
-
-
-def program_data_in_a_thread():
-    found = []
-    thread = threading.Thread(target=lambda: found.extend(int(each[0][0]) for each in DataLoader(Squares(5))))
-    thread.start()
-    thread.join()
-    print(found)
 
 
 if __name__ == "__main__":

@@ -98,42 +98,6 @@ def program_error_in_hooks():
         handle.remove()
 
 
-def program_error_of_wrong_arguments():
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for call in (
-        lambda: model(),
-        lambda: model(X, X),
-        lambda: optimizer.step(1, 2),
-        lambda: optimizer.zero_grad(wrong=True),
-        lambda: X.to("nowhere"),
-        lambda: X.to(),
-        lambda: model.to(1, 2, 3),
-        lambda: torch.save(),
-        lambda: X.backward(wrong=1),
-        lambda: torch.autograd.backward(),
-        lambda: torch.optim.SGD([]),
-        lambda: DataLoader.__iter__(),
-        lambda: nn.Module.__call__(),
-        lambda: X.cuda("cpu"),
-    ):
-        try:
-            call()
-        except Exception:
-            traceback.print_exc()
-
-
-def program_anomaly_names_the_forward_call():
-    x = X.clone().requires_grad_()
-    with torch.autograd.set_detect_anomaly(True), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            FailingGradient.apply(x).sum().backward()
-        except ValueError as error:
-            print(error)
-        print(*(str(each.message) for each in caught), sep="\n")
-
-
 def program_warning_of_module_to():
     warnings.simplefilter("always")
     nn.Linear(4, 2).to(torch.complex64)
@@ -202,40 +166,6 @@ def program_frames_in_backward_and_step():
     Curious.apply(model(X)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-
-
-def program_frames_in_loader():
-    class Curious(Dataset):
-        def __len__(self):
-            return 1
-
-        def __getitem__(self, index):
-            print(*frames(), sep="\n", flush=True)
-            return index
-
-    list(DataLoader(Curious()))
-    list(DataLoader(Curious(), num_workers=1))
-
-
-def program_deepest_nesting():
-    """How deeply modules can be nested before Python's limit: frames of others would take room."""
-    model = nn.Identity()
-    for depth in range(400):
-        try:
-            model(X)
-        except RecursionError:
-            print("too deep:", depth)
-            break
-        model = nn.Sequential(model)
-
-
-def program_excepthook_and_locals():
-    def hook(kind, error, trace):
-        inner = list(traceback.walk_tb(trace))
-        print(kind.__name__, error, [sorted(frame.f_locals) for frame, _ in inner[-3:]])
-
-    sys.excepthook = hook
-    Failing()(X)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,15 @@
 """Programs with threads, event loops, signals, children and ranks."""
 
-import asyncio
-import concurrent.futures
-import functools
-import multiprocessing
 import os
 import signal
 import sys
 import threading
-import time
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from program import digest, run, train
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 X = torch.ones(2, 4)
 # Some runs hang where the last reference to a model of DDP ends: PyTorch then waits, with Python's lock, for a thread.
@@ -109,13 +103,6 @@ def rank_of_checkpoint(rank, count, store):
     dist.destroy_process_group()
 
 
-def rank_that_fails(rank, count, store):
-    linear()(X)
-    if rank == 1:
-        raise ValueError("rank 1 fails")
-    time.sleep(20)
-
-
 def program_ranks_of_ddp():
     in_ranks(rank_of_ddp)
 
@@ -126,13 +113,6 @@ def program_ranks_of_fsdp():
 
 def program_ranks_save_a_checkpoint():
     in_ranks(rank_of_checkpoint)
-
-
-def program_rank_fails():
-    try:
-        in_ranks(rank_that_fails)
-    except torch.multiprocessing.ProcessRaisedException as error:
-        print(error, error.error_index)
 
 
 def program_threads_train_at_once():
@@ -160,45 +140,6 @@ def program_thread_ends_inside_a_training():
     thread.start()
     thread.join()
     print(train_without_seed(model))
-
-
-def program_event_loop():
-    async def step(model, optimizer, name):
-        for number in range(3):
-            optimizer.zero_grad()
-            loss = model(X).square().sum()
-            await asyncio.sleep(0)
-            loss.backward()
-            await asyncio.sleep(0)
-            optimizer.step()
-            seen.append((name, number))
-        return digest(model)
-
-    async def main():
-        models = [linear(), linear()]
-        optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in models]
-        return await asyncio.gather(*(step(*each, name) for name, each in enumerate(zip(models, optimizers))))
-
-    seen = []
-    print(asyncio.run(main()), seen)
-    print(asyncio.run(asyncio.wait_for(asyncio.to_thread(train_without_seed, linear()), 30)))
-
-
-def program_generators_that_hold_a_step():
-    """Generators hold a loader and a training open, and end in another order."""
-
-    def training(model):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for (batch,) in DataLoader(TensorDataset(torch.ones(4, 4)), batch_size=2):
-            model(batch).sum().backward()
-            yield "backward"
-            optimizer.step()
-            yield "step"
-
-    one, two = training(linear()), training(linear())
-    print(next(one), next(two), next(one), list(two))
-    one.close()
-    print(list(one))
 
 
 def program_signal_handlers():
@@ -290,23 +231,6 @@ def program_fork_inside_a_forward():
             return x
 
     Forking()(X)
-
-
-def program_pool_of_forked_processes():
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        print(pool.map(functools.partial(save), ["a.pt", "b.pt"]))
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
-        print(pool.submit(torch.save, {"a": X}, "c.pt").result(), digest(torch.load("c.pt")))
-
-
-def program_asyncio_child():
-    async def main():
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "import sys; print(sys.argv)", "a", stdout=-1, stderr=-1
-        )
-        return await child.communicate(), child.returncode
-
-    print(asyncio.run(main()))
 
 
 if __name__ == "__main__":

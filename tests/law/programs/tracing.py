@@ -24,20 +24,6 @@ def program_fx_symbolic_trace():
     print(digest(traced(X)))
 
 
-def program_export():
-    exported = torch.export.export(Net().eval(), (X,))
-    print(exported.graph)
-    print(exported.graph_signature)
-    print(digest(exported.module()(X)))
-
-
-def program_jit_trace():
-    traced = torch.jit.trace(Net(), X)
-    print(traced.graph)
-    print(traced.code)
-    print(digest(traced(X)))
-
-
 def program_jit_script_and_freeze():
     scripted = torch.jit.script(Net().eval())
     print(scripted.code)
@@ -76,22 +62,6 @@ def program_dispatch_mode():
     names = []
     with Operators():
         Net()(X).sum().backward()
-    print(names)
-
-
-def program_tensor_subclass():
-    class Counted(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, function, kinds, arguments=(), named=None):
-            names.append(getattr(function, "__name__", str(function)))
-            return super().__torch_function__(function, kinds, arguments, named or {})
-
-    names = []
-    x = X.clone().as_subclass(Counted)
-    print(type(Net()(x)).__name__, type(x.to("cpu", torch.float64)).__name__)
-    x.requires_grad_()
-    Net()(x).sum().backward()
-    print(digest(x.grad))
     print(names)
 
 

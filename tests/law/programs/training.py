@@ -5,7 +5,6 @@ import random
 import torch
 from program import digest, failing, run, train
 from torch import nn
-from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
 
@@ -54,36 +53,6 @@ def program_fused_and_foreach():
         print(named, digest(train(model, torch.optim.AdamW(model.parameters(), **named))))
 
 
-def program_lbfgs():
-    model = linear()
-    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4, line_search_fn="strong_wolfe")
-    calls = []
-
-    def closure():
-        calls.append(1)
-        optimizer.zero_grad()
-        loss = (model(X) - 1).square().sum()
-        loss.backward()
-        return loss
-
-    for _ in range(3):
-        print(float(optimizer.step(closure)))
-    print(len(calls), digest(model))
-
-
-def program_closure_of_sgd():
-    model = linear()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    def closure():
-        optimizer.zero_grad()
-        loss = model(X).square().sum()
-        loss.backward()
-        return loss
-
-    print(float(optimizer.step(closure)), float(optimizer.step(closure=closure)), digest(model))
-
-
 def program_grad_scaler():
     model = linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -120,28 +89,6 @@ def program_accumulation_and_clipping():
             optimizer.zero_grad(set_to_none=batch == 5)
             print([each.grad is None for each in model.parameters()])
     print(digest(model))
-
-
-def program_schedulers():
-    schedulers = torch.optim.lr_scheduler
-    for make in (
-        lambda optimizer: schedulers.StepLR(optimizer, 2),
-        lambda optimizer: schedulers.CosineAnnealingWarmRestarts(optimizer, 3),
-        lambda optimizer: schedulers.OneCycleLR(optimizer, 1.0, total_steps=8),
-        lambda optimizer: schedulers.CyclicLR(optimizer, 0.1, 1.0),
-        lambda optimizer: schedulers.SequentialLR(
-            optimizer, [schedulers.ConstantLR(optimizer), schedulers.ExponentialLR(optimizer, 0.5)], [2]
-        ),
-        lambda optimizer: schedulers.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 1)),
-    ):
-        optimizer = torch.optim.SGD(linear().parameters(), lr=0.5, momentum=0.9)
-        scheduler = make(optimizer)
-        found = []
-        for _ in range(5):
-            optimizer.step()
-            scheduler.step()
-            found.append(round(optimizer.param_groups[0]["lr"], 6))
-        print(type(scheduler).__name__, found, sorted(scheduler.state_dict()))
 
 
 def program_two_optimizers():
@@ -231,52 +178,6 @@ def program_optimizer_with_replaced_step():
     optimizer.step = lambda *arguments: (print("before"), inner(*arguments))[1]
     train(model, optimizer, steps=2)
     print(digest(model), inner.__self__ is optimizer, inner.__func__ is torch.optim.SGD.step)
-
-
-def program_add_param_group_and_states():
-    model = net()
-    optimizer = torch.optim.Adam(model[0].parameters())
-    train(model, optimizer)
-    optimizer.add_param_group({"params": model[2].parameters(), "lr": 0.5})
-    train(model, optimizer)
-    state = optimizer.state_dict()
-    print([len(group["params"]) for group in state["param_groups"]], digest(state["state"]))
-    again = torch.optim.Adam([{"params": model[0].parameters()}, {"params": model[2].parameters()}])
-    again.load_state_dict(state)
-    print(digest(train(model, again)), repr(again).splitlines()[:4])
-
-
-def program_checkpointing():
-    for reentrant in (False, True):
-        model = net(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2))
-        calls = []
-        model[0].register_forward_hook(lambda *_: calls.append(torch.is_grad_enabled()))
-        x = X.clone().requires_grad_()
-        y = checkpoint(model, x, use_reentrant=reentrant)
-        y.sum().backward()
-        print(reentrant, calls, digest(x.grad), digest(*(each.grad for each in model.parameters())))
-    x = X.clone().requires_grad_()
-    checkpoint_sequential(net(), 2, x, use_reentrant=False).sum().backward()
-    print(digest(x.grad))
-
-
-def program_backward_inside_backward():
-    """A function trains inside the backward pass of another."""
-
-    class Training(torch.autograd.Function):
-        @staticmethod
-        def forward(context, x):
-            return x.clone()
-
-        @staticmethod
-        def backward(context, gradient):
-            with torch.enable_grad():
-                print(digest(train(linear())))
-            return gradient
-
-    x = X.clone().requires_grad_()
-    Training.apply(x).sum().backward()
-    print(digest(x.grad))
 
 
 def program_optimizer_step_inside_forward():

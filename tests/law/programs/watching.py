@@ -45,12 +45,6 @@ def counts(found):
     return sorted((each.key, each.count) for each in found.key_averages())
 
 
-def program_profiler_counts():
-    with profile(activities=CPU) as found:
-        work()
-    print(*counts(found), sep="\n")
-
-
 def program_profiler_with_stack():
     with profile(activities=CPU, with_stack=True) as found:
         nn.Sequential(nn.Linear(4, 4), nn.ReLU())(X)
@@ -97,19 +91,6 @@ def program_execution_trace():
     print([each["name"] for each in json.load(open("trace.json"))["nodes"]])
 
 
-def program_profiler_in_a_worker_thread():
-    def watched():
-        with profile(activities=CPU) as found:
-            nn.Linear(4, 2)(X)
-        names_of_thread.extend(names(found))
-
-    names_of_thread = []
-    thread = threading.Thread(target=watched)
-    thread.start()
-    thread.join()
-    print(names_of_thread)
-
-
 def calls_of(stats, wanted):
     return sorted(
         (short(file), name, line, primitive, count)
@@ -126,43 +107,6 @@ def program_cprofile():
     print(*calls_of(stats, "watching.py"), sep="\n")
     print(*calls_of(stats, "torch/"), sep="\n")
     print({short(file) for file, _, _ in stats.stats if "nsyswrap/" in file})
-
-
-def program_settrace():
-    lines = []
-
-    def trace(frame, event, argument):
-        if event != "opcode":
-            lines.append((short(frame.f_code.co_filename), frame.f_code.co_name, event, frame.f_lineno))
-        return trace
-
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sys.settrace(trace)
-    model(X).sum().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    sys.settrace(None)
-    print(len(lines), sys.gettrace())
-    print(*dict.fromkeys((file, name) for file, name, event, _ in lines if event == "call"), sep="\n")
-    print(digest(lines))
-
-
-def program_setprofile():
-    events = []
-
-    def watch(frame, event, argument):
-        name = argument.__name__ if event.startswith("c_") else frame.f_code.co_name
-        events.append(f"{event} {name}")
-
-    model = nn.Linear(4, 2)
-    list(DataLoader(TensorDataset(X)))
-    sys.setprofile(watch)
-    model(X).sum().backward()
-    batches = list(DataLoader(TensorDataset(X)))
-    sys.setprofile(None)
-    print(len(batches), len(events), sys.getprofile())
-    print(*events, sep="\n")
 
 
 def program_trace_functions_stay():
@@ -274,16 +218,6 @@ def program_coverage():
     data = measured.get_data()
     for file in sorted(data.measured_files()):
         print(short(file), sorted(data.lines(file)))
-
-
-def program_audit_hook():
-    events = []
-    sys.addaudithook(lambda event, arguments: events.append(event) if active else None)
-    active = True
-    work()
-    active = False
-    kinds = dict.fromkeys(events)
-    print(len(events), *sorted(kinds), sep="\n")
 
 
 def program_collector_callbacks():

@@ -108,16 +108,6 @@ def test_tf32_of_one_operation_does_not_count_for_another() -> None:
     ]
 
 
-def test_one_kernel_in_two_phases_has_two_rows() -> None:
-    builder = ExportBuilder().gpu().range("forward", 0, 100).range("backward", 100, 200)
-    for start, launch in ((200, 10), (210, 20), (220, 110)):
-        builder.kernel(start, start + 10, FP32_GEMM, launched=(launch, launch + 5))
-    assert rows(trace_of(builder)) == [
-        (FP32_GEMM, "tf32_off", "forward", 20, 2),
-        (FP32_GEMM, "tf32_off", "backward", 10, 1),
-    ]
-
-
 def test_two_gpus_of_one_kind_share_a_row() -> None:
     builder = ExportBuilder().gpu(0).gpu(1).kernel(0, 20, FP32_GEMM).kernel(0, 10, FP32_GEMM, device=1)
     assert rows(trace_of(builder)) == [(FP32_GEMM, "tf32_off", "none", 30, 2)]
