@@ -177,6 +177,11 @@ def test_the_measured_window_lasts_from_the_first_measured_step_to_the_end_of_th
     assert window == Window(220, 650, label, "steps")
 
 
+def test_one_step_alone_is_a_window() -> None:
+    """A single step is never warm-up."""
+    assert find_steps(trace_of(loop(1))).measured_window() == Window(0, 100, "1 measured step (batch 0)", "steps")
+
+
 def test_of_two_processes_the_window_has_the_measured_steps_of_both() -> None:
     """One process begins and ends half a step later. Each has a window of its own steps.
 
