@@ -56,13 +56,6 @@ def test_unchanged_runs_pass() -> None:
     assert said[PASSES] >= 47
 
 
-def test_faster_runs_pass() -> None:
-    found = gate(20, 2, -0.2, 1)
-    assert found.outcome is PASSES
-    assert found.verdict.startswith("Passes: -20.")
-    assert found.hint == ""
-
-
 def test_noisy_runs_cannot_tell_and_say_how_many_would() -> None:
     """With that many new runs, a slowdown of 5 % is shown."""
     found = gate(40, 1, 0.03, 2, 0.01)
@@ -72,12 +65,6 @@ def test_noisy_runs_cannot_tell_and_say_how_many_would() -> None:
     assert "would tell" in found.hint
     again = gate(40, found.more_runs, 0.05, 2, 0.01)
     assert again.outcome is REGRESSED
-
-
-def test_runs_that_differ_too_much_are_to_be_made_alike() -> None:
-    found = gate(10, 1, 0.0, 4, 0.5)
-    assert (found.outcome, found.more_runs) == (CANNOT_TELL, None)
-    assert found.hint.startswith("more than 60 runs would be needed")
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

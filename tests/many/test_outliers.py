@@ -41,14 +41,6 @@ def test_other_programs_and_gpus_are_not_compared() -> None:
     assert outliers(*usual(9), made_sums(500, program="other.py"), made_sums(500, gpus=("NVIDIA A100",))) == ()
 
 
-def test_other_arguments_are_other_work() -> None:
-    """A mode that takes three times as long is no outlier among the others, and hides none of its own."""
-    large = [made_sums(300 + number % 3, arguments="--large") for number in range(9)]
-    assert outliers(*usual(9), *large) == ()
-    (found,) = outliers(*usual(9), *large, made_sums(390, arguments="--large"))
-    assert (found.name, found.program, found.among) == ("c18", "train.py --large", 10)
-
-
 def test_a_slow_host_makes_no_outliers_and_hides_none() -> None:
     """All steps take 30 % longer on a second host; there, only the capture with 170 ms is an outlier."""
     slow = [made_sums(130 + number % 3, host="b") for number in range(5)]

@@ -178,12 +178,6 @@ def test_runs_that_differ_as_much_as_their_parts_have_their_medians_in_the_range
     assert 0.75 <= inside / 2000 <= 0.95
 
 
-def test_the_error_of_the_median_itself_is_less_than_that_of_another_run() -> None:
-    run = np.random.default_rng(3).integers(900, 1100, 40)
-    own, other = (median_of(run, of_another_run=each) for each in (False, True))
-    assert other.low < own.low < own.point == other.point < own.high < other.high
-
-
 @pytest.mark.parametrize(("slow", "low"), [(300, 0), (110, 89.6)])
 def test_the_range_of_a_median_begins_at_zero_or_above(slow: int, low: int) -> None:
     """Steps that get much slower drift by more than their median."""

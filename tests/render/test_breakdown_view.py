@@ -42,10 +42,6 @@ def test_every_step_is_a_line() -> None:
     assert ["step", "1", "6.000", "3.000", *["0.000"] * 6, "3.000"] in lines
 
 
-def test_utilization_is_shown_for_each_gpu() -> None:
-    assert re.search(r"GPU Utilization, GPU 0 +40\.0 %", breakdown_view.render(report_of()))
-
-
 def test_estimates_are_shown_where_the_report_has_them() -> None:
     report = report_of()
     facts = (Fact("sm_efficiency_estimate_share", 0.25, "share"), Fact("achieved_estimate_share", None, "share"))

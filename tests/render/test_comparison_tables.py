@@ -56,17 +56,6 @@ def test_what_moved_too_little_is_only_on_the_page() -> None:
     assert (shown(found, "html"), found.cut_in("html")) == (["a", "b"], "")
 
 
-def test_the_ledger_is_whole_except_what_neither_side_has() -> None:
-    """Rows without a change are shown, because they are parts of a sum."""
-    parts = (
-        AmountChange("compute_ns", 1e6, 1e6),
-        AmountChange("memset_exposed_ns", 0.0, 0.0),
-        AmountChange("idle_ns", 0.0, 5.0),
-    )
-    found = changes(table(*parts, key="ledger"), 1e9, 1)
-    assert (shown(found), found.cut_in("text")) == (["compute", "idle"], "")
-
-
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=12), st.integers(0, 20))
 def test_shown_and_counted_rows_are_all_rows(amounts: list[tuple[int, int]], least: int) -> None:
     """Each row changed or is counted as one that did not; a text has the largest changes."""

@@ -36,15 +36,6 @@ def test_a_visible_text_has_no_control_character(text: str) -> None:
     assert not set(visible(text)) & {"\n", "\r", "\t", "\x1b"}
 
 
-@given(anything)
-def test_showing_twice_changes_nothing_more(text: str) -> None:
-    assert visible(visible(text)) == visible(text)
-
-
-def test_a_long_text_keeps_both_ends() -> None:
-    assert elide("abcdefghijklmnopqrstuvwxyz", 11) == "abcdef…wxyz"
-
-
 @given(anything, st.integers(5, 50))
 def test_an_elided_text_fits(text: str, width: int) -> None:
     assert len(elide(text, width)) <= width

@@ -86,11 +86,6 @@ def test_a_cut_keeps_gaps_whole_and_the_longest(rows: pd.DataFrame, most: int) -
     assert min((end - start for _, start, end in kept), default=10**9) >= max((e - s for _, s, e in gone), default=0)
 
 
-def test_a_table_that_fits_is_not_touched() -> None:
-    rows = table((0, 10, 20, "cpu"), (0, 0, 5, "cpu"))
-    assert gaps.cut(rows, 2).rows is rows
-
-
 def test_a_gap_of_more_rows_than_may_stay_goes_whole() -> None:
     """A part of a gap would look like a shorter gap, which did not exist."""
     cut = gaps.cut(table((0, 0, 5, "cpu"), (0, 5, 9, "launch"), (0, 9, 10, "cpu")), 2)

@@ -135,12 +135,6 @@ def test_a_column_with_a_per_cent_sign_in_its_name_is_no_format() -> None:
     assert parsed(hand_made.report_with(section))["sections"]["odd"]["tables"]["t"] == [{"100 % \u202e": 1}]
 
 
-def test_a_hundred_thousand_rows_are_all_listed() -> None:
-    section = parsed(hand_made.gap_report(ROWS))["sections"]["idle"]
-    assert len(section["tables"]["gaps"]) == ROWS
-    assert not any("left out" in note for note in section["notes"])
-
-
 def test_only_the_longest_gaps_are_listed_with_a_sum_of_the_rest() -> None:
     """The listed lengths and the ns in the note add up to all idle time."""
     section = parsed(hand_made.gap_report(ROWS + 10))["sections"]["idle"]

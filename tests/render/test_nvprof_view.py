@@ -76,10 +76,6 @@ def test_a_line_reads_as_nvprof_wrote_it(small_report: Report) -> None:
     assert lines[4].split(maxsplit=6)[:6] == ["10.00%", "100.00us", "2", "50.000us", "50.000us", "50.000us"]
 
 
-def test_the_window_is_said_first(small_report: Report) -> None:
-    assert nvprof_view.render(small_report).startswith(f"{small_report.capture.name}: {small_report.window.label}\n")
-
-
 def test_it_says_which_names_make_up_ninety_per_cent(small_report: Report) -> None:
     """The first three names have 60, 20 and 10 %."""
     assert nvprof_view.leading(nvprof_view.gpu_activities(small_report)) == 3
@@ -97,10 +93,6 @@ def test_a_note_says_that_graphs_traced_as_a_whole_are_missing(small_report: Rep
     text = nvprof_view.render(whole_report(trace_of(builder)))
     assert text.endswith("Note: 1 CUDA graph, 300 ns on the GPU, was traced as a whole and is not in these tables.\n")
     assert "Note" not in nvprof_view.render(small_report)
-
-
-def test_names_are_in_full_where_no_width_is_given(small_report: Report) -> None:
-    assert LONG in nvprof_view.render(small_report)
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -50,11 +50,6 @@ def cells(table: Table, column: str) -> list[str]:
     return [row[at].text for row in view.rows]
 
 
-def test_a_gpu_has_its_name_and_window_over_its_bar() -> None:
-    (device,) = devices(FULL)
-    assert (device.title, device.note) == ("GPU 0, NVIDIA H200", "2.00 s = 100 % of steps 3 to 20")
-
-
 def test_the_bar_of_idle_time_has_the_scale_of_the_ledger_and_lies_below_its_idle_part() -> None:
     """A tenth of idle time is a tenth of the page."""
     (device,) = devices(FULL)
@@ -91,12 +86,6 @@ def test_an_unknown_rule_has_the_words_of_its_key() -> None:
     (device,) = devices(with_table(FULL, "idle", "attribution", attribution("brand_new/big_rule", "odd_cause")))
     shown = [(row.label, row.meaning, row.share) for row in device.idle]
     assert shown == [("brand new: big rule", "odd cause 772 ms", "38.6 %")]
-
-
-def test_a_ledger_without_idle_time_by_rule_has_one_bar() -> None:
-    report = replace(FULL, sections=tuple(one for one in FULL.sections if one.key != "idle"))
-    (device,) = devices(report)
-    assert device.idle == ()
 
 
 def test_a_part_that_is_zero_on_all_gpus_is_not_shown() -> None:

@@ -117,14 +117,6 @@ def test_the_matrix_of_many_ranks_is_a_picture_of_few_shapes() -> None:
     assert picture.alt == "Who waits for whom; longest: 0 waits 15.0 ms for 21"
 
 
-def test_the_matrix_of_a_thousand_ranks_has_groups() -> None:
-    picture = map_of(1_024, 700)
-    assert picture.alt == "Who waits for whom; longest: 0 to 15 waits 240 ms for 688 to 703"
-    blocks = [one for one in picture.shapes[0].parts if one.attributes["class"] == "p-rank_wait"]
-    assert {int(one.attributes["x"]) for one in blocks} == {5 * (700 // 16)}
-    assert picture.height < 624
-
-
 @pytest.mark.parametrize("count", MOST_BYTES)
 def test_the_page_of_many_ranks_stays_small(count: int) -> None:
     more = len(render("html", with_ranks(FULL, count, 1))) - len(render("html", FULL))

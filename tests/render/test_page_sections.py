@@ -11,7 +11,7 @@ from hand_made import MS
 import nsyswrap
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.render import page_sections
-from nsyswrap.render.document import Bars, Block, DocumentSection, Pictures, Table, blocks_of
+from nsyswrap.render.document import Bars, Block, Pictures, Table, blocks_of
 from nsyswrap.render.drawings import Picture
 from nsyswrap.render.table_cells import TableCell, table_view
 
@@ -86,12 +86,6 @@ def test_a_counter_that_was_not_sampled_is_said_to_be_so_once() -> None:
     assert len(page_sections.facts(measured)) == 2
 
 
-def test_the_only_table_of_a_section_needs_no_caption_of_its_own() -> None:
-    kernels, tensor = (list(page_sections.tables(section_of(FULL, key))) for key in ("kernels", "tensor_cores"))
-    assert [(table.caption, table.is_titled) for table in kernels] == [("Kernels", False)]
-    assert [(table.caption, table.is_titled) for table in tensor] == [("Tensor-core use by kernel name", True)]
-
-
 def test_a_table_without_words_of_its_own_is_named_by_its_key() -> None:
     section = hand_made.section_with("odd", one_thing=hand_made.names_table("a"), other=hand_made.names_table("b"))
     assert [table.caption for table in page_sections.tables(section)] == ["One thing", "Other"]
@@ -101,18 +95,6 @@ def test_a_table_without_words_of_its_own_is_named_by_its_key() -> None:
 def test_a_section_measured_something_where_a_fact_is_more_than_nothing(value: float | None, measured: bool) -> None:  # noqa: FBT001
     section = Section("odd", "Odd", hand_made.WINDOW, (Fact("things", value, "count"),))
     assert page_sections.has_numbers(section) is measured
-
-
-def test_kernels_by_range_are_cut_sooner() -> None:
-    table = pd.DataFrame({"range": "forward", "name": [str(at) for at in range(500)]})
-    assert table_of(with_table("ranges", "kernels", table), "ranges", "ranges-kernels").cut_in("html")[:6] == "40 of "
-
-
-def test_sections_follow_each_other_in_their_groups() -> None:
-    found: list[DocumentSection] = list(page_sections.sections(FULL))
-    assert list(dict.fromkeys(one.group for one in found)) == ["GPU", "Program and CPU", "About this report"]
-    assert [one.key for one in found][:3] == ["section-tensor_cores", "section-counters", "section-kernels"]
-    assert [one.key for one in found][-3:] == ["missing", "provenance", "glossary"]
 
 
 # Kernel time by use of tensor cores.

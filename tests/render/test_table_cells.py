@@ -42,11 +42,6 @@ def test_a_column_of_no_shares_has_empty_bars() -> None:
     assert bars(pd.DataFrame({"share": [0.0, 0.0]}), 0) == ["0.0", "0.0"]
 
 
-def test_a_single_row_has_no_bar() -> None:
-    """The bar would be full and look like 100 %."""
-    assert bars(pd.DataFrame({"share": [0.067]}), 0) == [""]
-
-
 def test_shares_beside_one_another_have_one_scale() -> None:
     table = pd.DataFrame({"mean_share": [0.1, 0.2], "max_share": [0.4, 0.3]})
     assert bars(table, 0) == ["10.0", "20.0"]

@@ -83,15 +83,6 @@ def test_three_reasons_of_gaps_are_shown(reasons: int, cut: bool) -> None:  # no
     assert ("3 of 4 rows" in shown) is cut
 
 
-def test_gaps_without_steps_have_no_number_a_step() -> None:
-    idle = hand_made.full_report().section("idle")
-    assert idle is not None
-    tables = {**idle.tables, "patterns": idle.tables["patterns"].assign(per_step=float("nan"))}
-    shown = documents.render("report", "text", hand_made.report_with(replace(idle, tables=tables)))
-    assert "launch-bound kernels  backward  2,310  34.0 µs\n" in shown
-    assert "a step\n" not in shown[shown.index("GAPS BY REASON") :]
-
-
 def test_without_a_gpu_phases_and_steps_are_left() -> None:
     shown = documents.render("report", "text", hand_made.no_gpu_report())
     assert "GPU TIME BREAKDOWN" not in shown
