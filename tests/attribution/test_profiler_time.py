@@ -32,6 +32,17 @@ def test_the_cost_of_a_launch_is_taken_from_the_time_in_its_call() -> None:
     ]
 
 
+def test_what_a_call_costs_beyond_its_length_is_taken_from_the_piece_before() -> None:
+    """The call lasts 2 us and costs 3 us, so some of the cost lies before its recorded start."""
+    pieces = explained(trace_of(gap(launch=2)), 110 * US, 137 * US, settings=MEASURED)
+    assert [(each.start // US, each.end // US, each.cause) for each in pieces] == [
+        (110, 129, "cpu"),
+        (129, 130, "profiler"),
+        (130, 132, "profiler"),
+        (132, 137, "queued"),
+    ]
+
+
 def test_a_piece_cannot_lose_more_than_it_has() -> None:
     """Ten events that cost 1 us each begin within 4 us: at most the whole piece is taken."""
     builder = gap(cpu=4)

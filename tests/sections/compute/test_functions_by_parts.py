@@ -69,6 +69,15 @@ def test_the_backward_pass_belongs_to_it(tmp_path: Path) -> None:
     assert finding.saving.point / STEPS / US == pytest.approx(354 - 7 + 600 - 10.5, rel=0.002)
 
 
+def test_a_residual_connection_is_no_part_of_a_norm(tmp_path: Path) -> None:
+    """It adds two tensors of full size; a bias is small."""
+    residual = part("add", [whole(30), whole(31)], whole(0))
+    bias = part("add", [whole(6), tensor(WIDTH, storage=9)], whole(7))
+    finding = found([residual, *rms_norm(), bias], NORM, tmp_path)
+    assert finding is not None
+    assert finding.lost_ns == STEPS * 454 * US
+
+
 @pytest.mark.parametrize("missing", [1, 3, 4])
 def test_without_mean_root_or_product_it_is_no_norm(missing: int, tmp_path: Path) -> None:
     operators = rms_norm()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from real_captures import RealContext, every_gpu_capture
 
 from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding
 from nsyswrap.report import choose_window
 from nsyswrap.sections.compute import section
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, grouped_kernels
@@ -75,6 +76,17 @@ def test_the_optimizer_has_a_finding_of_its_own() -> None:
         launched = ((10 + number) * US, (11 + number) * US)
         built.kernel(start, start + 60 * US, SCALED, launched=launched, gridX=1000, blockX=128)
     assert chains(trace_of(built)).links == 0
+
+
+def test_a_chain_is_worth_a_finding() -> None:
+    """300 us of 1000 us; the note on all kernels needs half of the window."""
+    trace = trace_of(export([SCALED] * 5))
+    (found,) = run_section(section, find_context(trace), window(0, 1000 * US)).findings
+    assert isinstance(found, Finding)
+    assert (found.rule, found.lost_ns) == ("compute/unfused", 300 * US)
+    assert found.headline == "Elementwise kernels in chains take 30.0 % of the time; torch.compile fuses such chains."
+    assert found.evidence[0] == "4 pairs of kernels follow one another and can be fused"
+    assert found.evidence[1].endswith(SCALED)
 
 
 KERNELS = st.lists(st.sampled_from([SCALED, ADDED, NORM, GEMM, COMPILED]), min_size=1, max_size=12)
