@@ -273,14 +273,3 @@ def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it() -> None:
     facts = [[section.fact(label) for label in ("measured_steps", "median_ns")] for section in (late, whole)]
     assert [[fact.value for fact in row if fact is not None] for row in facts] == [[2, 300.0], [8, 100.0]]
     assert late.notes == ()
-
-
-def test_a_window_given_by_hand_may_hold_no_whole_step() -> None:
-    """A window without a whole step has no median, and a note says so."""
-    section = run_section(
-        steps, find_context(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user")
-    )
-    median = section.fact("median_ns")
-    assert median is not None
-    assert median.value is None
-    assert section.notes == (steps.NO_WHOLE_STEP,)

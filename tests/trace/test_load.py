@@ -79,11 +79,6 @@ def test_names_are_read_by_their_ids() -> None:
     assert [trace.text(name) for name in trace.frames["calls"]["name_id"]] == ["cudaLaunchKernel", "cudaMemcpyAsync"]
 
 
-def test_an_id_without_a_text_shows_its_number() -> None:
-    trace = trace_of(ExportBuilder().kernel(1, 2, demangledName=99))
-    assert trace.text(99) == "[id 99]"
-
-
 def test_an_export_without_labels_has_the_ones_of_nsys() -> None:
     """The numbers of copy kinds and memory kinds are the same in all versions of nsys."""
     builder = ExportBuilder().kernel(1, 2)
@@ -245,13 +240,6 @@ def test_marks_and_other_events_are_not_ranges() -> None:
     trace = trace_of(builder)
     assert trace.frames["ranges"]["text"].tolist() == ["x"]
     assert trace.event_counts["NVTX"] == 3
-
-
-def test_domains_of_two_processes_may_share_a_number() -> None:
-    other = global_id(77, 78)
-    builder = ExportBuilder().domain("mine", 1).domain("yours", 1, thread=other)
-    builder.range("a", 1, 2, domain=1).range("b", 3, 4, domain=1, thread=other).range("c", 5, 6, domain=0)
-    assert rows(trace_of(builder), "ranges", "text", "domain") == [("a", "mine"), ("b", "yours"), ("c", "")]
 
 
 def test_a_domain_may_be_named_by_an_id() -> None:

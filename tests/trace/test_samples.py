@@ -30,13 +30,6 @@ def test_equal_stacks_share_a_code() -> None:
     assert len(trace.stacks) == 2
 
 
-def test_the_order_of_rows_does_not_matter() -> None:
-    builder = ExportBuilder()
-    for at in range(30):
-        builder.python_sample(at, [("f", "a.py", at % 7), OUTER], thread=thread(at % 3))
-    assert samples(trace_of(builder)) == samples(trace_of(builder.shuffled(5)))
-
-
 def test_home_folders_are_not_kept() -> None:
     trace = trace_of(ExportBuilder().python_sample(5, [("f", "/home/ann/train.py", 1)]))
     assert trace.stacks[0][0].file == "~/train.py"
