@@ -422,7 +422,7 @@ def verdict_of(mean: float, reach: float) -> str:
     """Return whether a change is faster, slower, or makes no difference of 1 %; else "cannot tell".
 
     A change counts as faster or slower where its interval lies on one side, and is narrow enough to compare changes:
-    half of it is at most half of the change.
+    half of it is at most half of the time that one of both saves, as shares of the longer step.
 
     Args:
         mean: Logarithm of the ratio of step times.
@@ -430,6 +430,6 @@ def verdict_of(mean: float, reach: float) -> str:
     """
     if abs(mean) + reach < LEAST_SHARE:
         return SAME
-    if reach <= abs(mean) / 2:
+    if 2 * math.sinh(reach) <= math.expm1(abs(mean)):
         return FASTER if mean < 0 else SLOWER
     return CANNOT_TELL
