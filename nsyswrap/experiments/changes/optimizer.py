@@ -30,6 +30,8 @@ def _check_fused(program: TriedProgram, optimizers: list[Any]) -> None:
         for each in group["params"]:
             if not program.torch.is_floating_point(each) or each.device.type not in {"cuda", "cpu"}:
                 raise NotApplicableError("not all parameters are floating point on a GPU or the CPU")
+            if each.grad is not None and each.grad.layout is not program.torch.strided:
+                raise NotApplicableError("gradients are sparse")
 
 
 def _switch(program: TriedProgram, form: str) -> Undo:

@@ -75,7 +75,7 @@ def start(after_import: work_record.AfterImport) -> Turns:
                 events.note("made", spec=spec)
         turns.program = program
 
-    work_record.fix_seeds(after_import)
+    work_record.make_alike(after_import)
     after_import("torch", prepare)
     return turns
 

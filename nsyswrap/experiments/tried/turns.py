@@ -10,6 +10,7 @@ The first steps after each switch are left out. A ratio is the time with the cha
 pair; its logarithm has an interval from Student's t over pairs. The steps go on as the program's own: each is run once.
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -123,7 +124,8 @@ class Turns:
         self._last_s = time.monotonic()
         if self._schedule is None:
             self._schedule = self._run()
-            threading.Thread(target=self._watch, daemon=True, name="nsyswrap-try").start()
+            with contextlib.suppress(RuntimeError):  # Python 3.12 starts no thread while the process ends
+                threading.Thread(target=self._watch, daemon=True, name="nsyswrap-try").start()
         try:
             next(self._schedule)
         except StopIteration:
