@@ -120,6 +120,8 @@ class Turns:
     def end(self, domain: str, number: int) -> None:
         """Do nothing: the next step begins where one ends."""
 
+    close = end
+
     def _step(self) -> None:
         self._last_s = time.monotonic()
         if self._schedule is None:
