@@ -20,10 +20,10 @@ _LOSSES = "losses"
 
 
 class WorkProof(NamedTuple):
-    """What the checks say of some changes.
+    """Whether some changes leave the work as it is.
 
     Attributes:
-        agree: Whether the work is the same; None where that cannot be told, or where the changes alter results.
+        agree: Whether the work is the same; None where the runs cannot tell, or where the changes alter results.
         words: The same as sentences.
     """
 

@@ -47,7 +47,7 @@ class Request:
         allow_writes: Whether files that exist may be changed.
         hang_s: Seconds without a step after which a change counts as one that hangs.
         own_files: Files that an earlier run has made, which may be written again.
-        proved_steps: Steps of which the work is recorded, with the base made in them; 0 for no record.
+        proved_steps: Steps whose work is recorded, with the base made in them; 0 for no record.
         roundoff: Relative rounding error that each sum of this record gets at random.
     """
 

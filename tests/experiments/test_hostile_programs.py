@@ -66,7 +66,7 @@ def ran(programs: ForkedPrograms, name: str, folder: Path, request: Request | No
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_program_ends_as_alone(name: str, programs: ForkedPrograms, tmp_path: Path) -> None:
-    """It prints the same but for rounding, writes the same files, and ends in the same way."""
+    """It prints the same within rounding, writes the same files, and ends in the same way."""
     alone, _ = ran(programs, name, tmp_path / "alone", None)
     request = Request(turns=TURNS * 9, processes=("workers",), budget_s=600.0, block_s=1e-6)
     tried, answer = ran(programs, name, tmp_path / "tried", request)
