@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from nsyswrap.experiments.outcome import alters_of
 from nsyswrap.experiments.request import Answer
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, NOTHING, RANDOM
-from nsyswrap.experiments.try_runs import TryRuns
+from nsyswrap.experiments.try_runs import TryRuns, ending_of
 from nsyswrap.experiments.verify import Verification, VerifyOptions, compared, worst
 from nsyswrap.experiments.verify_checks import RoundingGrowth, WorkCheck, WorkOutcome, growth_of
 from nsyswrap.experiments.verify_runs import WorkRun, roundoff_of
@@ -54,6 +54,8 @@ class Prover:
             NoMoreRunsError: The budget has ended, or the user does not allow more runs.
         """
         alters, new = alters_of(variant), self._session.recorded(variant)
+        if new.exit_code:
+            return WorkProof(agree=None, words=f"The work of the changed program cannot be recorded: {ending_of(new)}.")
         has_workers = any(each["workers"] for answer in (self._base, new) for each in answer.of("ready"))
         # What alters nothing may differ by as much as two runs of the program itself.
         roundoff = 0.0 if alters == NOTHING else max(roundoff_of(_work(each)) for each in (self._base, new))

@@ -95,7 +95,6 @@ class TryRuns:
                 raise NoMoreRunsError(WRITES)
         request = Request(
             **{"budget_s": self.left_s if budget_s is None else budget_s, **fields},  # type: ignore[arg-type]
-            with_precision=self.wanted.with_precision,
             allow_writes=self.wanted.allow_writes,
             own_files=self._made,
         )

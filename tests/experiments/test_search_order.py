@@ -161,3 +161,15 @@ def test_changes_that_end_the_program_together_are_not_recommended() -> None:
     trial = try_changes(TryOptions(order=["gc", "fused"], budget_s=1e6), options(Path("out"), "train.py"), run)
     assert trial.kept == ()
     assert "end the program" in trial.notes[-1]
+
+
+def test_a_record_that_fails_says_nothing_of_the_work() -> None:
+    """The changed program may need more memory than is left beside a record; its timed runs have ended well."""
+    program = Program({"fused": 0.8})
+
+    def run(request: Request, made: object) -> Answer:
+        return Answer(137, ()) if request.proved_steps and request.base else program.run(request, made)
+
+    trial = try_changes(TryOptions(order=["fused"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert [each.spec for each in trial.kept] == ["fused"]
+    assert "cannot be recorded: the program was killed" in trial.notes[0]

@@ -88,8 +88,6 @@ def _experiment(form: str, transformers: str) -> Experiment:
         key=form,
         place=80 if form is _FOREACH else 90,
         name=f"{form} {{value}}",
-        sets=f"{form}=True in the optimizer's groups of parameters",
-        undone="The values before are set again; the state of the optimizer stays.",
         alters=ROUNDING,
         values=lambda program: _values(program, form),
         replaces=(_FOREACH,) if form is _FUSED else (),

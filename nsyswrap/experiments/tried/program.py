@@ -72,11 +72,9 @@ class TriedProgram:
 
     Args:
         torch: The module, completely imported.
-        with_precision: Whether the user allows changes of the precision of the model.
 
     Attributes:
         torch: The module.
-        with_precision: Whether changes of precision may be made.
         optimizers: Those that have stepped, the first one first.
         models: The modules with parameters that the loop itself calls.
         loaders: The loaders that the loop has iterated over.
@@ -91,8 +89,8 @@ class TriedProgram:
         kept: What experiments keep between two turns.
     """
 
-    def __init__(self, torch: Any, *, with_precision: bool = False) -> None:
-        self.torch, self.with_precision = torch, with_precision
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
         self.optimizers, self.models, self.loaders = Alive(), Alive(), Alive()
         self.losses: list[Any] = []
         self.keeps_gradients = self.is_new_epoch = self.calls_attention = False

@@ -401,9 +401,7 @@ class _Turn:
 
 def _combined(key: str, switch: Callable[[TriedProgram, str], Undo]) -> Experiment:
     """Return an experiment that makes several changes at once."""
-    return Experiment(
-        key=key, place=0, name=key, sets="", undone="", alters="", values=lambda _program: (), switch=switch
-    )
+    return Experiment(key=key, place=0, name=key, alters="", values=lambda _program: (), switch=switch)
 
 
 def interval(logs: list[float], limit: float) -> tuple[float, float]:

@@ -45,7 +45,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     steps, noted = Steps(), list[dict[str, Any]]()
     known = {
         key: Experiment(
-            key=key, place=0, name=key, sets="", undone="", alters=NOTHING, values=lambda _program: [""],
+            key=key, place=0, name=key, alters=NOTHING, values=lambda _program: [""],
             switch=steps.switch(part),
         )
         for key, part in (("gc", "cpu"), ("tf32", "gpu"))
