@@ -36,7 +36,7 @@ class Prover:
 
     Args:
         session: Runs the program.
-        timed: Timed runs without changes, at least one.
+        timed: Timed runs without changes.
     """
 
     def __init__(self, session: TryRuns, timed: Sequence[Answer]) -> None:
@@ -48,7 +48,7 @@ class Prover:
 
         Args:
             variant: The changes.
-            timed: Timed runs with them, at least one.
+            timed: Timed runs with them.
 
         Raises:
             NoMoreRunsError: The budget has ended, or the user does not allow more runs.
@@ -74,6 +74,8 @@ class Prover:
 
     def _losses(self, timed: Sequence[Answer], growth: Callable[[], RoundingGrowth | None]) -> list[WorkCheck]:
         """Return the check of the losses of timed runs, in which compiled code ran; none for a program without."""
+        if not self._timed or not timed:
+            return []
         losses = [each.losses for each in (self._timed[0], *timed)]
         count = min(map(len, losses))
 

@@ -183,8 +183,7 @@ class _Search:
         if together.verdict == FAILED:
             self._found = [replace(each, kept=False) for each in self._found]
             raise NoMoreRunsError(f"All changes together end the program: {together.words}.")
-        if not base or not new:
-            raise NoMoreRunsError(turns.stopped)
+        self._notes += [turns.stopped] if turns.stopped else []
         self._say("the work of all changes together and of none is compared")
         prover = Prover(self._session, base)
         proof = prover.prove(self._base, new)

@@ -18,7 +18,7 @@ PROVED_STEPS = 40
 _PROOF_RUNS = 3
 _KILLED, _ENDED = SIGNALED + signal.SIGKILL, SIGNALED + signal.SIGTERM
 HUNG, OUT_OF_MEMORY = "the program hung and was ended", "the program was killed, as for want of memory"
-NO_TIME = "The budget ended before all changes were tried and their work was compared: give --budget more."
+NO_TIME = "The budget ended before all runs were made: give --budget more."
 WRITES = "The program writes files and may not run again, so not all changes were tried: allow it with --allow-writes."
 
 
