@@ -187,7 +187,8 @@ def test_attention_by_parts_is_fused(
         return fused(*parts, **options)
 
     monkeypatch.setattr(functional, "scaled_dot_product_attention", watched)
-    parts = [drawn(2, 3, 6, 4, dtype=dtype) for _ in range(3)]
+    # Heads beside one another, as a layer makes them: products take copies.
+    parts = [drawn(2, 6, 3, 4, dtype=dtype).transpose(1, 2) for _ in range(3)]
     hidden = torch.zeros((6, 6) if causal else (2, 1, 1, 6), dtype=dtype if mask == "added" else torch.bool)
     program = by_parts(mask, dtype)
     operators = [each for each in recorded(program, (*parts, hidden), tmp_path) if each.name != "aten::clone"]
