@@ -187,8 +187,9 @@ def test_attention_by_parts_is_fused(
         return fused(*parts, **options)
 
     monkeypatch.setattr(functional, "scaled_dot_product_attention", watched)
-    # Heads beside one another, as a layer makes them: products take copies.
-    parts = [drawn(2, 6, 3, 4, dtype=dtype).transpose(1, 2) for _ in range(3)]
+    # Queries and keys with heads beside one another, as a layer makes them: the product takes copies.
+    parts = [drawn(2, 6, 3, 4, dtype=dtype).transpose(1, 2) for _ in range(2)]
+    parts.append(drawn(2, 3, 6, 4, dtype=dtype))
     hidden = torch.zeros((6, 6) if causal else (2, 1, 1, 6), dtype=dtype if mask == "added" else torch.bool)
     program = by_parts(mask, dtype)
     operators = [each for each in recorded(program, (*parts, hidden), tmp_path) if each.name != "aten::clone"]
