@@ -24,9 +24,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -122,6 +122,7 @@ def take_turns(
     order: Sequence[str],
     cores: Sequence[int],
     place: threading.Lock,
+    alone: Collection[str] = (),
 ) -> dict[str, list[list[int]]]:
     """Start runs of a program, let them take turns, and wait until all have ended.
 
@@ -130,6 +131,7 @@ def take_turns(
         order: The names, in the order of the turns.
         cores: The cores of the turns.
         place: Held while the turns are taken: there is one GPU.
+        alone: Runs that use the GPU after their turn, too: the next turn begins when they have ended.
 
     Returns:
         For each name, the settled steps of each of its turns, in ns.
@@ -154,13 +156,14 @@ def take_turns(
             lines = {name: ending.enter_context(_connection(servers[name], running[name])) for name in runs}
             with place:
                 for name in order:
-                    if answer := _turn(lines[name], cores):
+                    answer = _turn(lines[name], cores)
+                    while name in alone and not running[name].done():
+                        _turn_again(servers[name], cores, nullcontext())
+                    if answer:
                         found[name].append(settled(json.loads(answer)))
-        # Where a program has taken no steps to record, `nsyswrap profile` runs it once more.
         while not all(each.done() for each in running.values()):
             for server in servers.values():
-                with suppress(TimeoutError), server.accept()[0] as connection, place:
-                    _turn(connection.makefile("rw"), cores)
+                _turn_again(server, cores, place)
         for name, each in running.items():
             done = each.result()
             if done.code:
@@ -175,6 +178,12 @@ def _turn(lines: TextIO, cores: Sequence[int]) -> str:
         lines.flush()
         return lines.readline()
     return ""
+
+
+def _turn_again(server: socket.socket, cores: Sequence[int], place: AbstractContextManager[object]) -> None:
+    """Give a turn to a program that took no steps to record: `nsyswrap profile` runs it once more."""
+    with suppress(TimeoutError), server.accept()[0] as connection, place:
+        _turn(connection.makefile("rw"), cores)
 
 
 def _connection(server: socket.socket, running: "Future[Output]") -> TextIO:

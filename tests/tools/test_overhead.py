@@ -158,10 +158,11 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Path, *, is_alone: bool) -> None:
     """Of each turn the later steps count. A program that runs once more has a turn once more."""
     runs = {kind: [sys.executable, str(program), "SOCKET", kind, str(tmp_path / "log")] for kind in ("fault", "once")}
-    found = TURNS.take_turns(runs, ("fault", "once", "fault"), (1, 2), threading.Lock())
+    found = TURNS.take_turns(runs, ("fault", "once", "fault"), (1, 2), threading.Lock(), ["once"] if is_alone else [])
     assert found == {"fault": [[0], [1]], "once": []}
     turns = ["fault on 1 2", "once on 1 2", "fault on 1 2"]
     assert sorted((tmp_path / "log").read_text().splitlines()) == sorted([*turns, "once on 1 2"])
