@@ -116,20 +116,19 @@ def measure(
         TimeoutError: A run took too long.
     """
     kinds = (FAULT, FIX) if case.fix else (FAULT,)
-    runs: dict[str, Sequence[str]] = {}
-    alone: set[str] = set()
+    runs: dict[str, overhead_turns.Run] = {}
+    of_kernels = any(rule.startswith(OF_KERNELS) for rule in case.rules)
     for kind in kinds:
         words = [*case.name.split(), "--steps", str(STEPS), *chosen.program_arg, *(case.fix if kind is FIX else ())]
         program = (sys.executable, str(Path(overhead_turns.__file__)), "SOCKET")
-        target = ["--output", str(folder / kind), "--steps", str(RECORDED), "--stop-after", "--quiet"]
-        of_kernels = any(rule.startswith(OF_KERNELS) for rule in case.rules)
         has_alternatives = kind is FAULT and of_kernels and not chosen.no_alternatives
+        target = ["--output", str(folder / kind), "--steps", str(RECORDED), "--stop-after", "--quiet"]
         target += [] if has_alternatives else ["--no-alternatives"]
-        alone |= {kind + PROFILED} if has_alternatives else set()
-        runs[kind] = [*program, *words]
-        runs[kind + PROFILED] = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
-    order = [each for kind in kinds for each in (kind, kind + PROFILED, kind)]
-    turns = overhead_turns.take_turns(runs, [*order, *kinds], cores, place, alone)
+        profiled = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
+        runs[kind] = overhead_turns.Run([*program, *words])
+        runs[kind + PROFILED] = overhead_turns.Run(profiled, is_late=True, is_alone=has_alternatives)
+    order = [*kinds, *(each for kind in kinds for each in (kind + PROFILED, kind)), *kinds]
+    turns = overhead_turns.take_turns(runs, order, cores, place)
     row: dict[str, Any] = {"program": case.name.replace(" ", "."), "rules": case.rules}
     for kind in kinds:
         row[kind] = _alone(turns[kind]) | {
