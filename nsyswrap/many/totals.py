@@ -233,7 +233,23 @@ def totals_of(
         if isinstance(sums, str):
             failed.append(FailedRow(name, sums))
             continue
-        row = _row(name, sums)
+        rule, lost = _most(_problems(sums))
+        idle = sums.ledger["idle_ns"]
+        row = CaptureRow(
+            name=name,
+            program=f"{sums.program} {sums.arguments}".strip() or UNKNOWN,
+            gpu=gpu_words(sums.gpus),
+            host=sums.host or UNKNOWN,
+            day=sums.started_utc[:10] or UNKNOWN,
+            gpu_ns=sums.gpu_ns,
+            step_ns=sums.step_ns,
+            usual_share=None,
+            busy_ns=sums.gpu_ns - idle,
+            idle_ns=idle,
+            rule=rule,
+            lost_ns=lost,
+            verdict=sums.verdict,
+        )
         rows.append(row)
         totals.add(row, sums)
         if sums.step_ns and sums.step_count and sums.gpus:
@@ -254,26 +270,6 @@ def totals_of(
         outliers=find_outliers(accounts),
         groups={grouping: _group_rows(grouping, totals, listed) for grouping in GROUPINGS},
         without_steps=len(rows) - len(accounts),
-    )
-
-
-def _row(name: str, sums: CaptureSums) -> CaptureRow:
-    rule, lost = _most(_problems(sums))
-    idle = sums.ledger["idle_ns"]
-    return CaptureRow(
-        name=name,
-        program=f"{sums.program} {sums.arguments}".strip() or UNKNOWN,
-        gpu=gpu_words(sums.gpus),
-        host=sums.host or UNKNOWN,
-        day=sums.started_utc[:10] or UNKNOWN,
-        gpu_ns=sums.gpu_ns,
-        step_ns=sums.step_ns,
-        usual_share=None,
-        busy_ns=sums.gpu_ns - idle,
-        idle_ns=idle,
-        rule=rule,
-        lost_ns=lost,
-        verdict=sums.verdict,
     )
 
 

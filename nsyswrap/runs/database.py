@@ -89,7 +89,15 @@ def connect(url: URL) -> Engine:
     """
     if url.drivername != "sqlite":
         return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
-    _make_file(Path(str(url.database)))
+    path = Path(str(url.database))
+    try:
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True, mode=0o700)
+            if path.parent.name == FOLDER:
+                (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise HistoryError(f"cannot make the history {path}: {error.strerror}", hint=_FORMS) from error
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": BUSY_S})
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
@@ -118,18 +126,6 @@ def check_owner(url: URL) -> None:
 
 # Tables that every version has.
 _OWN = {"alembic_version", "runs", "accounts"}
-
-
-def _make_file(path: Path) -> None:
-    """Make an empty file, and around the one in a project a folder that git leaves out."""
-    try:
-        if not path.parent.exists():
-            path.parent.mkdir(parents=True, mode=0o700)
-            if path.parent.name == FOLDER:
-                (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
-        path.touch(mode=0o600)
-    except OSError as error:
-        raise HistoryError(f"cannot make the history {path}: {error.strerror}", hint=_FORMS) from error
 
 
 def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - a connection of sqlite3
