@@ -196,7 +196,9 @@ def _drawn(heads: Sequence[tuple[str, str]], columns: Sequence[Sequence[str]], w
     """
     drawn = Drawn(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=_MUTED)
     labels = [visible(label) for label, _ in heads]
-    shown = [_short(cells, unit, _NAME_WIDTH) for cells, (_, unit) in zip(columns, heads, strict=True)]
+    # A name takes at most a quarter of a wide line; a file has no widest line.
+    most = max(_NAME_WIDTH, width // 4)
+    shown = [_short(cells, unit, most) for cells, (_, unit) in zip(columns, heads, strict=True)]
     room = width - _GAP * (len(heads) - 1)
     floors = list(map(_floor, labels, shown, heads))
     longest = [max([0, *map(len, cells)]) for cells in shown]
