@@ -1,15 +1,15 @@
 """A document for a terminal: the answer in 20 lines, then the first rows of its tables, readable without colour."""
 
+import io
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.document import Bars, Block, Document, Entries, Entry, Facts, Hero, Lines, Table, blocks_of
 from nsyswrap.render.escape import ELISION, elide, visible
@@ -248,3 +248,29 @@ def _wrapped(text: str, width: int) -> str:
 
 def _short(cells: Sequence[str], unit: str, width: int) -> Sequence[str]:
     return shorten_all(cells, width) if unit == "text" else list(map(visible, cells))
+
+
+def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> str:
+    """Return blocks below each other as text for a terminal, without blanks at the ends of lines.
+
+    Args:
+        blocks: What is printed.
+        width: Largest line width in columns.
+        colour: Whether to add terminal colours.
+    """
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        height=100,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        force_jupyter=False,
+        legacy_windows=False,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+    console.print(Group(*blocks))
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip() + "\n"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.interval import NAMES, Interval
+from nsyswrap.base.interval import Interval
 from nsyswrap.base.json_codec import NUMBER, list_of, null_or, record_of
 from nsyswrap.experiments.verify import Timing, Verification
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
@@ -15,7 +15,7 @@ SCHEMA = "nsyswrap.verify/1"
 MARKER = "<!-- nsyswrap verify -->"
 """The first line of the Markdown: a job finds its earlier comment by it."""
 _CHECKS = list_of(record_of(WorkCheck, "name base new outcome words"))
-_RATIO = record_of(Interval, **dict.fromkeys(NAMES, NUMBER))
+_RATIO = record_of(Interval, low=NUMBER, point=NUMBER, high=NUMBER)
 _TIMING = null_or(record_of(Timing, "outcome of ratio base_ns new_ns", ratio=_RATIO))
 _TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "unsure"}
 
