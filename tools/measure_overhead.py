@@ -6,24 +6,24 @@ without a planted fault run alone and under `nsyswrap profile`, in turns (tools/
 step without the profiler is compared with the steps alone, the first changes of its plan with the steps alone of the
 fixed program, and what limits the run with the share of time in which the GPU is busy alone. The results go into
 reports/overhead.json after each program; those that are there are not measured again. A page goes into
-docs/overhead.md. With --again the page alone is written: that needs no GPU.
+docs/overhead.md. With --again the page alone is written: that needs no GPU. With --again --keep, the exports that a
+measurement has kept are analyzed again first.
 """
 
 import argparse
-import ctypes
 import json
 import lzma
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,11 @@ UNPLANTED = (
 # These faults lie in which cores the program gets; in the turns all programs get the same.
 OF_CORES = ("host/cpu_quota", "idle/off_cpu")
 # Enough for the turns of a run alone, and for a recording with its warm-up and the steps alone before it.
-STEPS, RECORDED = 150, 40
+STEPS, RECORDED = 200, 40
 FAULT, FIX, PROFILED = "fault", "fix", " profiled"
-SAMPLE_S, UNSETTLED_S = 0.1, 0.5
+KEPT = {FAULT: "{}.sqlite.xz", FIX: "{}-fixed.sqlite.xz"}
 CORES_OF_A_LANE = 2
+SIBLINGS = Path("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +95,19 @@ def find_cases() -> list[Case]:
     return [*of_each_rule, *combined, *unplanted, *(each for each in faults if each not in of_each_rule)]
 
 
-def measure(case: Case, folder: Path, cores: Sequence[int], place: threading.Lock, options: Sequence[str]) -> Any:  # noqa: ANN401
+def measure(
+    case: Case, folder: Path, cores: Sequence[int], place: threading.Lock, chosen: argparse.Namespace
+) -> dict[str, Any]:
     """Run a program and its fix alone and profiled, in turns, and return its row of the results.
+
+    The last turns are alone, some seconds after the first: the pace of a machine changes.
 
     Args:
         case: The program.
         folder: Where the profiles go.
         cores: The cores of the turns.
         place: Held while turns are taken.
-        options: More words for the programs.
+        chosen: The command line.
 
     Raises:
         OSError: A run has failed.
@@ -111,19 +116,19 @@ def measure(case: Case, folder: Path, cores: Sequence[int], place: threading.Loc
     kinds = (FAULT, FIX) if case.fix else (FAULT,)
     runs: dict[str, Sequence[str]] = {}
     for kind in kinds:
-        words = [*case.name.split(), "--steps", str(STEPS), *options, *(case.fix if kind is FIX else ())]
+        words = [*case.name.split(), "--steps", str(STEPS), *chosen.program_arg, *(case.fix if kind is FIX else ())]
         program = (sys.executable, str(Path(overhead_turns.__file__)), "SOCKET")
-        target = ("--output", str(folder / kind), "--steps", str(RECORDED), "--stop-after", "--quiet")
+        target = ["--output", str(folder / kind), "--steps", str(RECORDED), "--stop-after", "--quiet"]
+        # They run on the GPU while other programs have their turns; the plan of a fixed program is not compared.
+        target += ["--no-alternatives"] if kind is FIX or chosen.no_alternatives else []
         runs[kind] = [*program, *words]
         runs[kind + PROFILED] = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
     order = [each for kind in kinds for each in (kind, kind + PROFILED, kind)]
-    busy: dict[str, list[float]] = {name: [] for name in runs}
-    turns = overhead_turns.take_turns(runs, order, cores, place, lambda name: _sampled(busy[name]))
+    turns = overhead_turns.take_turns(runs, [*order, *kinds], cores, place)
     row: dict[str, Any] = {"program": case.name.replace(" ", "."), "rules": case.rules}
     for kind in kinds:
         row[kind] = _alone(turns[kind]) | {
-            "busy": statistics.median(busy[kind]) if busy[kind] else None,
-            "report": _kept(json.loads((folder / kind / "report.json").read_text(encoding="utf-8"))),
+            "report": _kept(json.loads((folder / kind / "report.json").read_text(encoding="utf-8")))
         }
     return row
 
@@ -144,47 +149,10 @@ def _alone(turns: Sequence[Sequence[int]]) -> dict[str, Any]:
 def _kept(report: dict[str, Any]) -> dict[str, Any]:
     """Return what is compared of a report."""
     findings = [{key: each[key] for key in ("rule", "saving")} for each in report["findings"]]
-    return {key: report[key] for key in ("step", "plan", "verdict", "verdict_rule")} | {"findings": findings}
-
-
-@contextmanager
-def _sampled(shares: list[float]) -> Iterator[None]:
-    """Sample in which share of the time the GPU is busy, as its driver counts it, while this is open."""
-    busy, is_over = _busy_share(), threading.Event()
-
-    def sample() -> None:
-        is_over.wait(UNSETTLED_S)
-        while busy is not None and not is_over.wait(SAMPLE_S):
-            shares.append(busy())
-
-    thread = threading.Thread(target=sample)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-
-
-def _busy_share() -> Callable[[], float] | None:
-    """Return a function that returns the busy share of the first GPU; None where there is no driver.
-
-    Source: NVML, ``nvmlDeviceGetUtilizationRates``: the percentage of the last sample period, up to a second, in which
-    a kernel ran.
-    """
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
-        return None
-    device, rates = ctypes.c_void_p(), (ctypes.c_uint * 2)()
-    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)):
-        return None
-
-    def share() -> float:
-        nvml.nvmlDeviceGetUtilizationRates(device, rates)
-        return rates[0] / 100
-
-    return share
+    kept = {key: report[key] for key in ("step", "plan", "verdict", "verdict_rule")}
+    step, ledger = report["step"], report["sections"].get("ledger")
+    busy = ledger and step["count"] and ledger["facts"]["busy_share"]["value"] * step["total_ns"] / step["count"]
+    return kept | {"findings": findings, "busy_ns": busy and round(busy)}
 
 
 def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse.Namespace) -> None:
@@ -194,8 +162,11 @@ def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse
     """
     ends = time.monotonic() + chosen.limit
     cores = sorted(os.sched_getaffinity(0))
-    # The last cores take the turns: the first ones often serve the devices. All else runs on the others.
-    of_turns, others = cores[len(cores) // 2 :], cores[: (len(cores) + 1) // 2]
+    # The last cores take the turns: the first ones often serve the devices. All else runs on the others, and no two
+    # threads of one core are divided: each slows the other down.
+    cores.sort(key=_physical)
+    half = next((at for at in range(len(cores) // 2, 0, -1) if _physical(cores[at - 1]) != _physical(cores[at])), 0)
+    of_turns, others = cores[half:], cores[:half] or cores
     os.sched_setaffinity(0, others)
     place, writing = threading.Lock(), threading.Lock()
 
@@ -206,7 +177,7 @@ def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
             try:
-                row = measure(case, Path(folder), of_turns, place, chosen.program_arg)
+                row = measure(case, Path(folder), of_turns, place, chosen)
                 machine = _machine(Path(folder) / FAULT)
                 if chosen.keep is not None:
                     _keep(case, Path(folder), chosen.keep)
@@ -225,14 +196,41 @@ def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse
         list(lanes.map(one, cases[1:]))
 
 
+def _physical(core: int) -> int:
+    """Return the number of the physical core of a core: the first of its threads."""
+    try:
+        text = Path(str(SIBLINGS).format(core)).read_text(encoding="ascii")
+    except OSError:
+        return core
+    return int(re.split("[,-]", text)[0])
+
+
 def _keep(case: Case, folder: Path, kept: Path) -> None:
     """Write the profiles of a program, redacted and packed, with their X-ray steps."""
     kept.mkdir(parents=True, exist_ok=True)
     for kind in (FAULT, FIX) if case.fix else (FAULT,):
         redacted = folder / f"{kind}.sqlite"
         judge_faults.redact(folder / kind, redacted)
-        name = case.name.replace(" ", ".") + ("" if kind is FAULT else "-fixed")
-        (kept / f"{name}.sqlite.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
+        packed = lzma.compress(redacted.read_bytes(), preset=2)
+        (kept / KEPT[kind].format(case.name.replace(" ", "."))).write_bytes(packed)
+
+
+def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
+    """Replace the reports of rows with those that the kept exports have now."""
+
+    def one(run: dict[str, Any], packed: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
+            capture, report = Path(folder, "capture.sqlite"), Path(folder, "report.json")
+            capture.write_bytes(lzma.decompress(packed.read_bytes()))
+            words = [*NSYSWRAP, "analyze", str(capture), "--format", "json", "-o", str(report)]
+            subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
+            run["report"] = _kept(json.loads(report.read_text(encoding="utf-8")))
+
+    files = [
+        (row[kind], kept / name.format(row["program"])) for row in rows for kind, name in KEPT.items() if kind in row
+    ]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as lanes:
+        list(lanes.map(lambda each: one(*each), [each for each in files if each[1].exists()]))
 
 
 def _machine(report_folder: Path) -> dict[str, Any]:
@@ -253,12 +251,13 @@ def _machine(report_folder: Path) -> dict[str, Any]:
 def main() -> int:
     """Measure, or write the page again; 1 where there is no GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="parts of the names of programs (all)")
+    parser.add_argument("names", nargs="*", help="parts of the names of programs, in their order (all)")
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--part", default="1/1", metavar="K/N", help="measure every Nth program from the Kth on")
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="begin no program after S seconds")
     parser.add_argument("--lanes", type=int, metavar="N", help="how many programs start beside one another")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="write the redacted exports here")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="write the redacted exports here, or read them")
+    parser.add_argument("--no-alternatives", action="store_true", help="measure no alternatives of operators")
     parser.add_argument("--program-arg", action="append", default=[], metavar="WORD", help="one more for each program")
     parser.add_argument("--without-gpu", action="store_true", help="try this program where there is no GPU")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -274,8 +273,12 @@ def main() -> int:
         part, parts = map(int, chosen.part.split("/"))
         there = {row["program"] for row in results["programs"]}
         wanted = [each for each in find_cases() if not chosen.names or any(name in each.name for name in chosen.names)]
+        wanted.sort(key=lambda each: next((at for at, name in enumerate(chosen.names) if name in each.name), 0))
         missing = [each for each in wanted[part - 1 :: parts] if each.name.replace(" ", ".") not in there]
         measure_all(missing, results, chosen)
+    elif chosen.keep is not None:
+        analyze_again(results["programs"], chosen.keep)
+        chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     chosen.page.write_text(overhead_page.page(results), encoding="utf-8")
     return 0
 

@@ -48,7 +48,8 @@ range, as a share of the measured step.
 VERDICTS = """
 ## What limits the run
 
-A verdict says that the GPU waits, or it does not. Alone, the driver counts in which share of the time the GPU is busy.
+A verdict says that the GPU waits, or it does not. The GPU is as busy alone as its work in the recording takes of the
+mean step alone.
 """
 
 
@@ -214,14 +215,15 @@ def _summary(what: str, compared: Sequence[Compared]) -> str:
 def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield which verdicts the profiler made, and how many there are."""
     runs = [(f"{_name(row)}{suffix}", row[kind]) for row in rows for kind, suffix in KINDS.items() if kind in row]
-    counted = [(name, run) for name, run in runs if run["busy"] is not None]
-    made = [(name, run) for name, run in counted if _waits(run) and run["busy"] > 1 - LIMIT_SHARE]
+    busy = [(name, run, run["report"]["busy_ns"]) for name, run in runs if run["report"].get("busy_ns")]
+    full = [(name, run) for name, run, ns in busy if ns > (1 - LIMIT_SHARE) * run["mean_ns"]]
+    made = [(name, run) for name, run in full if _waits(run)]
     yield (
-        f"Of {len(counted)} verdicts, {len(made)} say that the GPU waits although it is busy for more than "
-        f"{100 * (1 - LIMIT_SHARE):.0f} % of the time alone."
+        f"{len(full)} of {len(busy)} programs keep the GPU busy for more than {100 * (1 - LIMIT_SHARE):.0f} % of the "
+        f"time alone. The verdicts of {len(made)} of these say that it waits."
     )
     for name, run in made:
-        yield f"- {name}, {100 * run['busy']:.0f} % busy: {run['report']['verdict']}"
+        yield f"- {name}, {100 * run['report']['busy_ns'] / run['mean_ns']:.0f} % busy: {run['report']['verdict']}"
 
 
 def _waits(run: Mapping[str, Any]) -> bool:

@@ -122,7 +122,6 @@ def take_turns(
     order: Sequence[str],
     cores: Sequence[int],
     place: threading.Lock,
-    during: Callable[[str], AbstractContextManager[object]],
 ) -> dict[str, list[list[int]]]:
     """Start runs of a program, let them take turns, and wait until all have ended.
 
@@ -131,7 +130,6 @@ def take_turns(
         order: The names, in the order of the turns.
         cores: The cores of the turns.
         place: Held while the turns are taken: there is one GPU.
-        during: Called with a name for each of its turns; what it returns is open while the turn lasts.
 
     Returns:
         For each name, the settled steps of each of its turns, in ns.
@@ -156,9 +154,7 @@ def take_turns(
             lines = {name: ending.enter_context(_connection(servers[name], running[name])) for name in runs}
             with place:
                 for name in order:
-                    with during(name):
-                        answer = _turn(lines[name], cores)
-                    if answer:
+                    if answer := _turn(lines[name], cores):
                         found[name].append(settled(json.loads(answer)))
         # Where a program has taken no steps to record, `nsyswrap profile` runs it once more.
         while not all(each.done() for each in running.values()):

@@ -158,6 +158,10 @@ def main() -> int:
         import torch  # noqa: PLC0415 - it takes seconds, and may be missing
 
         found = measure(torch)
+        # Its own process is one, if the driver counts it.
+        if processes_on_gpu() > 1:
+            sys.stderr.write("other processes used the GPU meanwhile\n")
+            return 1
     except (ImportError, OSError, AssertionError, AttributeError, RuntimeError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

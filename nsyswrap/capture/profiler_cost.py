@@ -1,8 +1,8 @@
 """Measure what nsys adds to each call that it records on this machine, and keep it for the next profile.
 
-A short program (:mod:`nsyswrap.capture.cost_probe`) makes calls of each kind, alone and under nsys in turns
-(:mod:`nsyswrap.capture.probe_turns`). The difference is the cost. It depends on nsys, the driver, the CPU and what is
-recorded, so it is measured again when one of these changes.
+A short program (:mod:`nsyswrap.capture.cost_probe`) makes calls of each kind, alone, under nsys that records, and under
+nsys that is armed, in turns (:mod:`nsyswrap.capture.probe_turns`). The difference is the cost. It depends on nsys, the
+driver, the CPU and what is recorded, so it is measured again when one of these changes.
 """
 
 import platform
@@ -18,12 +18,12 @@ from nsyswrap.capture.capabilities import capabilities_of
 from nsyswrap.capture.cost_probe import TIGHT
 from nsyswrap.capture.kept_measurement import driver_version, keep, kept, kept_at
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.options import CaptureOptions, profile_invocation
+from nsyswrap.capture.options import ARMED_RANGE, CaptureOptions, profile_invocation
 from nsyswrap.capture.probe_turns import LAUNCHES, LONGEST, Times, run_probes
 from nsyswrap.capture.run_dir import RunDir, private_folder
-from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
+from nsyswrap.hardware.profiler_cost import ARMED, CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
 
-SCHEMA = "nsyswrap.profiler-cost/9"
+SCHEMA = "nsyswrap.profiler-cost/10"
 KIND = "profiler_cost"
 CPU = Path("/proc/cpuinfo")
 
@@ -72,9 +72,10 @@ def profiler_cost(
         kept_only: Measure nothing: other ranks of the job use the same machine.
 
     Returns:
-        ``conditions``, ``calls`` and ``pace``. ``calls`` has ``low_ns``, ``usual_ns``, ``high_ns`` and ``alone_ns`` of
-        each kind, with the quartiles of each call and setting; it is empty where the measurement failed, which is not
-        kept: ``failure`` says why. ``pace`` has ``fastest_ns`` and ``slowest_ns`` of the same work.
+        ``conditions``, ``calls``, ``pace`` and ``armed``. ``calls`` has ``low_ns``, ``usual_ns``, ``high_ns`` and
+        ``alone_ns`` of each kind, with the quartiles of each call and setting; it is empty where the measurement
+        failed, which is not kept: ``failure`` says why. ``pace`` has ``fastest_ns`` and ``slowest_ns`` of the same
+        work, ``armed`` how many times as long training steps take while nsys is armed; None without steps.
     """
     conditions = conditions_of(options, nsys)
     path = kept_at(KIND, {**conditions, "arguments": list(options.nsys_args)})
@@ -85,10 +86,10 @@ def profiler_cost(
         return {}
     announce()
     try:
-        alone, recorded = measure(options, nsys)
+        alone, recorded, armed = measure(options, nsys)
     except (NsyswrapError, OSError, ValueError) as error:
         return {"conditions": conditions, "calls": {}, "pace": {}, FAILURE: str(error)}
-    measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded))}
+    measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded)), ARMED: _slowed(alone, armed)}
     if measured["calls"]:
         keep(path, measured)
     return {"conditions": conditions, **measured}
@@ -113,10 +114,10 @@ def conditions_of(options: CaptureOptions, nsys: Nsys) -> dict[str, Any]:
     }
 
 
-def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times]:
-    """Run the program alone and under nsys, and return the call times of both.
+def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times, Times]:
+    """Run the program alone, under nsys, and under nsys that is armed and silent, and return the call times of each.
 
-    Both run at the same time. Where a GPU lets one process use it, one of them has no CUDA calls then, and both run one
+    All run at the same time. Where a GPU lets one process use it, the others have no CUDA calls then, and they run one
     after the other.
 
     Raises:
@@ -125,13 +126,16 @@ def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times]:
         ValueError: What it answered cannot be read.
     """
     with private_folder() as folder:
-        alone, recorded = run_probes([(), _under_nsys(options, nsys, folder / f"run-{folder.name}")], folder)
-        if set(_timed(alone)) != set(_timed(recorded)):
-            (alone,), (recorded,) = (
-                run_probes([prefix], folder)
-                for prefix in ((), _under_nsys(options, nsys, folder / f"again-{folder.name}"))
-            )
-    return alone, recorded
+        ways = [replace(options, capture_range=each) for each in ("", ARMED_RANGE)]
+
+        def prefixes(name: str) -> list[tuple[str, ...]]:
+            return [(), *(_under_nsys(each, nsys, folder / f"{name}{n}-{folder.name}") for n, each in enumerate(ways))]
+
+        runs = run_probes(prefixes("run"), folder)
+        if len({frozenset(_timed(each)) for each in runs}) > 1:
+            runs = [found for prefix in prefixes("again") for found in run_probes([prefix], folder)]
+    alone, recorded, armed = runs
+    return alone, recorded, armed
 
 
 def _timed(run: Times) -> list[str]:
@@ -140,17 +144,17 @@ def _timed(run: Times) -> list[str]:
 
 
 def _under_nsys(options: CaptureOptions, nsys: Nsys, folder: Path) -> tuple[str, ...]:
-    """Return the command line of nsys that records a program with these options from its start to its end.
+    """Return the command line of nsys that records a program with these options.
 
     Args:
-        options: How to record.
+        options: How to record; with a range that the program never begins, nsys stays armed.
         nsys: The nsys that records.
         folder: A new folder for this run. nsys's session has its name, which no other run on the machine may have.
     """
     folder.mkdir()
     run_dir = RunDir(folder)
     run_dir.out.mkdir()
-    whole = replace(options, delay_s=0.0, duration_s=0.0, capture_range="", pytorch="")
+    whole = replace(options, delay_s=0.0, duration_s=0.0, pytorch="", steps="")
     argv = profile_invocation(whole, nsys, capabilities_of(nsys), run_dir, ()).argv
     return argv[: -len(run_dir.inner(()))]
 
@@ -246,6 +250,12 @@ def _ratios(alone: Times, recorded: Times, call: str, setting: str) -> list[floa
     """Return how many times as long a call takes under nsys: the quartiles over its blocks."""
     pairs = zip(alone[call][setting], recorded[call][setting], strict=True)
     return statistics.quantiles(under / without for (without, _), (under, _) in pairs)
+
+
+def _slowed(alone: Times, armed: Times) -> float | None:
+    """Return how many times as long training steps take under nsys that is armed, at least 1; None where none ran."""
+    ratios = [_ratios(alone, armed, step, TIGHT)[1] for step in STEP_OF.values() if step in alone and step in armed]
+    return max(round(statistics.mean(ratios), 3), 1.0) if ratios else None
 
 
 def _quartiles(alone: Times, recorded: Times, call: str, setting: str) -> list[float]:

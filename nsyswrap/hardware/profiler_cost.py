@@ -28,6 +28,8 @@ GENERAL = {CONVOLUTION_LAUNCH: LAUNCH, GRAPH_OPERATION: OPERATION}
 # Keys of a kind in `run.json`: what nsys adds at least, usually and at most, the call alone, and the slowdown.
 COST_KEYS = ("low_ns", "usual_ns", "high_ns", "alone_ns")
 SLOWDOWN = "slowdown"
+# The key beside the kinds: how many times as long the host's work takes while nsys is armed and records nothing.
+ARMED = "armed"
 # What classifies the kernels of a convolutional network: the library, the operations, and PyTorch's own batch norm.
 CUDNN, DEPTHWISE, NORM, BATCH = "cudnn", "conv_depthwise", "norm", "batch_norm"
 
@@ -79,10 +81,12 @@ class ProfilerCost:
         calls: The cost of each kind in ``KINDS`` that was measured.
         pace_range: How many times as long the same code took at the slowest times of the machine as at its fastest,
             while the cost was measured; 1 where that is unknown.
+        armed: How many times as long training steps take while nsys is armed; None where that was not measured.
     """
 
     calls: Mapping[str, CallCost] = field(default_factory=dict)
     pace_range: float = 1.0
+    armed: float | None = None
 
     def __getitem__(self, kind: str) -> CallCost:
         """Return the cost of a kind; that of the general kind where a special one was not measured, else nothing."""
@@ -100,7 +104,7 @@ class ProfilerCost:
     def measured(self) -> dict[str, object]:
         """Return the costs as `run.json` holds them; of the pace of the machine only its range."""
         calls = {kind: cost.measured() for kind, cost in self.calls.items()}
-        return {"calls": calls, "pace": {"fastest_ns": 1.0, "slowest_ns": self.pace_range}}
+        return {"calls": calls, "pace": {"fastest_ns": 1.0, "slowest_ns": self.pace_range}, ARMED: self.armed}
 
 
 def launch_kind(kernel: Classification) -> str:
@@ -115,11 +119,16 @@ def read_cost(measured: object) -> ProfilerCost | None:
     Args:
         measured: What the file holds there; anything that is not a cost is left out.
     """
-    calls = measured.get("calls") if isinstance(measured, Mapping) else None
-    if not isinstance(calls, Mapping):
+    if not isinstance(measured, Mapping) or not isinstance(calls := measured.get("calls"), Mapping):
         return None
     known = {kind: cost for kind in KINDS if kind in calls and (cost := _cost(calls[kind])) is not None}
-    return ProfilerCost(known, _pace_range(measured)) if known else None
+    return ProfilerCost(known, _pace_range(measured), _armed(measured)) if known else None
+
+
+def _armed(measured: Mapping[str, Any]) -> float | None:
+    """Return how many times as long training steps take while nsys is armed; None where a file does not say it."""
+    found = measured.get(ARMED)
+    return float(found) if isinstance(found, int | float) and 1 <= found < float("inf") else None
 
 
 def _pace_range(measured: object) -> float:

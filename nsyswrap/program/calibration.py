@@ -64,7 +64,8 @@ from nsyswrap.what_if.without_profiler import (
 # Fewer steps alone do not show a typical one. Source: ours, as the fewest steps of a report without a caution.
 FEWEST_STEPS = 5
 # Before the recording begins, the host's work takes so many times as long if nsys is to record calls of the operating
-# system: they go through it then, too. Source: docs/overhead.md, the mean of nine programs on one machine.
+# system: they go through it then, too. It holds where the machine was not measured. Source: docs/overhead.md, the mean
+# of nine programs on one machine.
 ARMED = 1.08
 # A pace that explains less of what is missing does not explain it. Source: ours.
 EXPLAINED = 0.5
@@ -367,8 +368,11 @@ class _Model:
 
     def pace_while_timed(self, source: AloneSource) -> float:
         """Return how many times as long the host's work took while the steps alone were timed."""
-        has_os_calls = tables.OS_CALLS.name not in self.simulation.context.trace.absent
-        return ARMED if source == "this_process" and has_os_calls else 1.0
+        if source != "this_process":
+            return 1.0
+        if self.calls.cost is not None and self.calls.cost.armed is not None:
+            return self.calls.cost.armed
+        return ARMED if tables.OS_CALLS.name not in self.simulation.context.trace.absent else 1.0
 
     def in_another_run(self, step: Interval[int], extent: float) -> Interval[int]:
         """Return a step with the range that it has in another run, in which the machine may have another pace.

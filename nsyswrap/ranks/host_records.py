@@ -73,7 +73,8 @@ def cost_of_job(costs: Sequence[ProfilerCost | None]) -> ProfilerCost | None:
     if not known:
         return None
     every = {kind: _cost(each) for kind, each in calls.items() if each}
-    return ProfilerCost(every, max(each.pace_range for each in known))
+    armed = [each.armed for each in known if each.armed is not None]
+    return ProfilerCost(every, max(each.pace_range for each in known), max(armed, default=None))
 
 
 def _cost(costs: Sequence[CallCost]) -> CallCost:

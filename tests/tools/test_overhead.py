@@ -5,8 +5,6 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,13 +44,14 @@ def run(
     plan: tuple[tuple[str, tuple[int, int, int]], ...] = (),
     *,
     rule: str | None = "idle/cpu",
-    busy: float | None = None,
+    busy: int | None = None,
 ) -> dict[str, Any]:
     """Return what is kept of a program and its report, in ms. Its mean step is 10 ms longer than the median."""
     step = {"recorded_ns": 30 * MS, "alone": None if found is None else interval(*found)}
     planned = [{"rule": name, "step": interval(*each)} for name, each in plan]
     report = {"step": step, "plan": planned, "verdict": "V.", "verdict_rule": rule, "findings": []}
-    return {"median_ns": median * MS, "mean_ns": (median + 10) * MS, "busy": busy, "report": report}
+    report["busy_ns"] = busy and busy * MS
+    return {"median_ns": median * MS, "mean_ns": (median + 10) * MS, "report": report}
 
 
 def row(fault: dict[str, Any], fix: dict[str, Any] | None = None, *rules: str) -> dict[str, Any]:
@@ -162,25 +161,16 @@ def program(tmp_path: Path) -> Path:
 def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Path) -> None:
     """Of each turn the later steps count. A program that runs once more has a turn once more."""
     runs = {kind: [sys.executable, str(program), "SOCKET", kind, str(tmp_path / "log")] for kind in ("fault", "once")}
-    held, names = threading.Lock(), []
-
-    @contextmanager
-    def during(name: str) -> Iterator[None]:
-        assert held.locked()
-        names.append(name)
-        yield
-
-    found = TURNS.take_turns(runs, ("fault", "once", "fault"), (1, 2), held, during)
+    found = TURNS.take_turns(runs, ("fault", "once", "fault"), (1, 2), threading.Lock())
     assert found == {"fault": [[0], [1]], "once": []}
     turns = ["fault on 1 2", "once on 1 2", "fault on 1 2"]
     assert sorted((tmp_path / "log").read_text().splitlines()) == sorted([*turns, "once on 1 2"])
-    assert names == ["fault", "once", "fault"]
 
 
 def test_a_program_that_fails_at_its_start_ends_the_turns(program: Path, tmp_path: Path) -> None:
     runs = {"broken": [sys.executable, str(program), "SOCKET", "broken", str(tmp_path)]}
     with pytest.raises(OSError, match="exit code 1: it is broken"):
-        TURNS.take_turns(runs, ("broken",), (0,), threading.Lock(), nullcontext)
+        TURNS.take_turns(runs, ("broken",), (0,), threading.Lock())
 
 
 @pytest.mark.slow
@@ -188,6 +178,26 @@ def test_a_program_makes_its_steps_in_turns() -> None:
     """The program runs on this machine's CPU; the test is skipped without torch."""
     pytest.importorskip("torch")
     words = [sys.executable, TURNS.__file__, "SOCKET", "faults.launch_bound", "--steps", "150", "--device", "cpu"]
-    found = TURNS.take_turns({"fault": words}, ("fault", "fault", "fault"), (0,), threading.Lock(), nullcontext)
+    found = TURNS.take_turns({"fault": words}, ("fault", "fault", "fault"), (0,), threading.Lock())
     assert [len(each) for each in found["fault"]] == [30, 30]
     assert all(each > 0 for turn in found["fault"] for each in turn)
+
+
+def test_a_verdict_that_the_profiler_made_is_counted() -> None:
+    """It says that the GPU waits, and alone the GPU is busy: its work takes 29 of 30 ms."""
+    rows = [row(run(20, (19, 20, 21), busy=29)), row(run(20, (19, 20, 21), busy=29, rule=None))]
+    said = PAGE.page({"programs": [*rows, row(run(20, (19, 20, 21), busy=2))], "machine": {}})
+    assert "2 of 3 programs keep the GPU busy for more than 90 % of the time alone." in said
+    assert "The verdicts of 1 of these say" in said.replace("\n", " ")
+    assert "- some program, 97 % busy: V." in said
+
+
+def test_kept_exports_are_analyzed_again(tmp_path: Path) -> None:
+    """The report of the export replaces the one in the results; the measured steps stay."""
+    kept = ROOT / "tests" / "captures" / "faults" / "launch_bound.sqlite.xz"
+    (tmp_path / "faults.some_program.sqlite.xz").write_bytes(kept.read_bytes())
+    program = row(run(20, None), run(10, None))
+    MEASURE.analyze_again([program], tmp_path)
+    assert program["fault"]["median_ns"] == 20 * MS
+    assert program["fault"]["report"]["busy_ns"] > 0
+    assert program["fix"]["report"]["verdict"] == "V."

@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = training.sgd(model, run)
     inputs = torch.rand(run.size(ROWS, 2), run.size(TOKENS), width, device=run.device, dtype=torch.bfloat16)
     wanted = torch.zeros_like(inputs)
-    loss = [training.train(model, optimizer, inputs, wanted) for _ in training.steps(run)][-1]
+    loss = training.train_all(run, model, optimizer, inputs, wanted)
     print(f"loss {loss.item():.4f}")
 
 

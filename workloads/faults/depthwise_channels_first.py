@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     shape = run.size(IMAGES, 2), channels, side, side
     images = torch.rand(shape, device=run.device).to(torch.bfloat16).contiguous(memory_format=form)
     wanted = torch.zeros_like(images)
-    loss = [training.train(model, optimizer, images, wanted) for _ in training.steps(run)][-1]
+    loss = training.train_all(run, model, optimizer, images, wanted)
     print(f"loss {loss.item():.4f} with {form}")
 
 

@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     images = torch.rand(run.size(IMAGES, 2), 3, side, side, device=run.device)
     images = images.to(torch.bfloat16, memory_format=form)
     wanted = torch.zeros(len(images), training.OUTPUTS, device=run.device, dtype=torch.bfloat16)
-    loss = [training.train(model, optimizer, images, wanted) for _ in training.steps(run)][-1]
+    loss = training.train_all(run, model, optimizer, images, wanted)
     print(f"loss {loss.item():.4f} with {form}")
 
 

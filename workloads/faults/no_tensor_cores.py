@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = training.sgd(model, run)
     inputs = training.rows(run, run.size(ROWS), width)
     wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
-    loss = [training.train(model, optimizer, inputs, wanted) for _ in training.steps(run)][-1]
+    loss = training.train_all(run, model, optimizer, inputs, wanted)
     print(f"loss {loss.item():.4f} at precision {torch.get_float32_matmul_precision()}")
 
 

@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     with compiling.afresh():
         chosen = torch.compile(model) if run.fixed and run.device.type == "cuda" else model
         training.train(chosen, optimizer, inputs, wanted)
-        loss = [training.train(chosen, optimizer, inputs, wanted) for _ in training.steps(run)][-1]
+        loss = training.train_all(run, chosen, optimizer, inputs, wanted)
     print(f"loss {loss.item():.4f}")
 
 

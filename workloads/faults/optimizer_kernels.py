@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = optim.Adam(model.parameters(), lr=1e-4, **kinds)
     inputs = training.rows(run, run.size(ROWS), width)
     wanted = training.rows(run, run.size(ROWS), width)
-    loss = [training.train(model, optimizer, inputs, wanted) for _ in training.steps(run)][-1]
+    loss = training.train_all(run, model, optimizer, inputs, wanted)
     print(f"loss {loss.item():.4f}, {sum(1 for _ in model.parameters())} tensors")
 
 

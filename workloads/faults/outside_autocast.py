@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = training.sgd(nn.ModuleList([first, last]), run)
     inputs = training.rows(run, run.size(ROWS), width)
     wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
-    loss = [training.train(model, optimizer, inputs, wanted) for _ in training.steps(run)][-1]
+    loss = training.train_all(run, model, optimizer, inputs, wanted)
     print(f"loss {loss.item():.4f}, {'all' if run.fixed else 'half'} of it in bfloat16")
 
 

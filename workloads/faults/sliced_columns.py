@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     table = training.rows(run, run.size(ROWS), width + SPARE).to(torch.bfloat16)
     inputs = table[:, :width] if run.fixed else table[:, 1 : width + 1]
     wanted = torch.zeros(len(table), training.OUTPUTS, device=run.device, dtype=torch.bfloat16)
-    loss = [training.train(model, optimizer, inputs, wanted) for _ in training.steps(run)][-1]
+    loss = training.train_all(run, model, optimizer, inputs, wanted)
     print(f"loss {loss.item():.4f}")
 
 

@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = training.sgd(model, run)
     entries = torch.randint(run.size(ENTRIES, 64), (TABLES, run.size(ROWS), EACH), device=run.device)
     wanted = torch.zeros(entries.shape[1], training.OUTPUTS, device=run.device)
-    loss = [training.train(model, optimizer, entries, wanted) for _ in training.steps(run)][-1]
+    loss = training.train_all(run, model, optimizer, entries, wanted)
     print(f"loss {loss.item():.4f}")
 
 

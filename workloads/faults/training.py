@@ -139,3 +139,17 @@ def train(
         optimizer.step()
         optimizer.zero_grad()
     return loss.detach()
+
+
+def train_all(
+    run: Run,
+    model: Callable[[Tensor], Tensor],
+    optimizer: torch.optim.Optimizer,
+    inputs: Tensor,
+    wanted: Tensor,
+) -> Tensor:
+    """Do all steps with one batch; return the last loss. A mean of losses keeps the memory of all of them."""
+    loss = torch.zeros(())
+    for _ in steps(run):
+        loss = train(model, optimizer, inputs, wanted)
+    return loss
