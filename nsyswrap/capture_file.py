@@ -41,10 +41,6 @@ if TYPE_CHECKING:
 def exported(capture: Path, display: "AbstractContextManager[Progress] | None" = None) -> Iterator[Path]:
     """Yield the SQLite export of a capture: the file itself, or a temporary export of what nsys recorded.
 
-    Args:
-        capture: The file.
-        display: Shows the progress of an export; None for no display.
-
     Raises:
         ExportError: nsys cannot export it, or there is no nsys.
     """

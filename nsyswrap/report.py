@@ -352,12 +352,6 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
 def choose_joint_window(steps: Steps, settings: Settings, extent: tuple[int, int], wanted: str) -> Window:
     """Return the window of the report of a job whose ranks are not in one trace.
 
-    Args:
-        steps: The steps of all ranks.
-        settings: The user's settings.
-        extent: Start of the first operation of all ranks and end of the last, in ns.
-        wanted: The window that the user wants, as for ``build_report``.
-
     Raises:
         UsageError: The window cannot be read or is empty.
         CannotTellError: There are no steps.

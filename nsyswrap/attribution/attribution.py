@@ -91,16 +91,7 @@ def find_attributions(  # noqa: PLR0913, PLR0917 - one argument a value
     copies: pd.DataFrame,
     launches: LaunchTimes,
 ) -> tuple[Attribution, ...]:
-    """Return the attribution of each device that is in use in a window, for its own part of it, by device id.
-
-    Args:
-        context: The trace, its events and its loop.
-        states: What the threads do inside the window.
-        window: Interval of time.
-        recorded_calls: The calls that nsys recorded, with what recording each cost.
-        copies: The copies of the window.
-        launches: The operations of the window whose launch is known.
-    """
+    """Return the attribution of each device that is in use in a window, for its own part of it, by device id."""
     found = []
     for device in context.operations.used_in(window):
         own = find_own_windows(context, window).on(device)

@@ -66,11 +66,6 @@ _WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
 def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) -> Pieces:
     """Return the idle time of one device inside a window, each piece with its cause.
 
-    Args:
-        context: The trace, its operations and its phases.
-        states: What the threads do inside the window.
-        found: The gaps of the device.
-
     Returns:
         Pieces in order of time, at least one for each gap; their lengths add up to the device's idle time exactly.
     """

@@ -95,14 +95,7 @@ def held_by(context: TraceContext, copies: pd.DataFrame, window: Window) -> tupl
 
 
 def staging(context: TraceContext, copies: pd.DataFrame, device: int, window: Window) -> Spans:
-    """Return when the host is blocked because the driver stages pageable memory for a copy to or from a device.
-
-    Args:
-        context: The trace and its operations.
-        copies: The copies of the window, as ``find_copies`` returns them.
-        device: The GPU.
-        window: Interval of the copies.
-    """
+    """Return when the host is blocked because the driver stages pageable memory for a copy to or from a device."""
     of_device = copies[copies["device_id"] == device]
     return held_by(context, of_device[staged_of(of_device)], window)[1]
 

@@ -46,12 +46,7 @@ def numbered(key_of: Callable[[slice], Times], count: int, limit: int) -> tuple[
 
 
 def sums_by_gap(codes: Codes, pieces: Pieces) -> Iterator[tuple[Codes, Times]]:
-    """Yield the code and the total length of all pieces of one code in one gap, some gaps at a time.
-
-    Args:
-        codes: The code of each piece.
-        pieces: The pieces, ordered by gap.
-    """
+    """Yield the code and the total length of all pieces of one code in one gap, some gaps at a time."""
     first, count = 0, len(codes)
     while first < count:
         # A gap is never divided between two blocks.

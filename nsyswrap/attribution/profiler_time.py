@@ -30,10 +30,6 @@ RUNNING_CAUSES = ("cpu", "launch", "data_work", "garbage_collection", "file_io")
 def with_profiler_time(pieces: Pieces, calls: RecordedCalls) -> Pieces:
     """Return the pieces of idle time, with the part that recording took as pieces of their own.
 
-    Args:
-        pieces: The idle time of a device with causes.
-        calls: The recorded calls of the threads, with their cost.
-
     Returns:
         Pieces whose lengths add up to the same idle time. They are unchanged where the cost was not measured.
     """

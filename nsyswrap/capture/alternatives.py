@@ -25,10 +25,6 @@ NO_GPU = "this machine has no GPU"
 def measure_alternatives(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what was measured of alternatives, as `alternatives.json` has it.
 
-    Args:
-        python: The Python of the program, with its arguments; empty where it is not known.
-        alternatives: The alternatives, each with its operators.
-
     Returns:
         ``gpu``, and ``alternatives``: each as it was given, with its times or a ``reason``. Where nothing could be
         measured ``failure`` says why.

@@ -20,12 +20,7 @@ _NUMBERS = {"x86_64": {0, 1, 19, 20}, "aarch64": {63, 64, 65, 66}}.get(platform.
 
 
 def what_blocks(process: int, thread: int) -> str | None:
-    """Return what a thread reads from or writes to; None where it does neither, or where the kernel does not say.
-
-    Args:
-        process: Its process.
-        thread: The thread; it runs, or waits in some call.
-    """
+    """Return what a thread reads from or writes to; None where it does neither, or where the kernel does not say."""
     try:
         with open(f"/proc/{process}/task/{thread}/syscall", encoding="ascii") as file:  # noqa: PTH123 - many times
             words = file.read().split()

@@ -42,12 +42,6 @@ def move_recorded(unfinished: Path, target: Path) -> None:
 def import_recorded(nsys: Nsys, unfinished: Path, report: Path, progress: Progress = silent) -> None:
     """Make nsys's report from the data that it recorded, and remove the data.
 
-    Args:
-        nsys: The nsys to use; it must not be older than the one that recorded the data.
-        unfinished: A ``.qdstrm``.
-        report: The ``.nsys-rep`` to write, readable by its owner only.
-        progress: Called when nsys begins.
-
     Raises:
         CaptureError: nsys cannot read the data.
     """

@@ -51,9 +51,6 @@ class StepLaunches(NamedTuple):
 class TrainingSteps:
     """Two training steps on a device.
 
-    Args:
-        device: Name of the device.
-
     Raises:
         ImportError: There is no torch.
         AssertionError: It was built without CUDA.

@@ -42,10 +42,6 @@ class Distribution:
 def this_distribution(os_release: Path = Path("/etc/os-release"), glibc: str | None = None) -> Distribution:
     """Return the distribution of this machine.
 
-    Args:
-        os_release: The file that names it.
-        glibc: The C library, such as ``glibc 2.36``; None for that of the running system.
-
     Returns:
         The distribution, with the releases whose nsys can run on this machine.
 

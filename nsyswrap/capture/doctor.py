@@ -33,14 +33,7 @@ COST_LABELS = {"launch": "launch", "call": "other CUDA call", "range": "range", 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the checks examine.
-
-    Args:
-        nsys: The nsys that a capture would use; None if there is none.
-        reason: Why there is none.
-        remedy: What to do about it.
-        proc: The folder with the kernel's settings.
-    """
+    """What the checks examine."""
 
     nsys: Nsys | None
     reason: str = ""

@@ -29,13 +29,6 @@ def no_report(
 ) -> CaptureError:
     """Return the error for a run without a report.
 
-    Args:
-        run: The result of the run.
-        options: The options of the capture.
-        nsys: The nsys that recorded it.
-        unfinished: The ``.qdstrm`` that was kept, or None.
-        places: The folder in which nsys has its temporary files, and that of the result.
-
     Returns:
         The error, with the most likely cause and one remedy.
     """
@@ -112,13 +105,7 @@ def early_death(run: RunResult) -> str | None:
 
 
 def import_failed(nsys: Nsys, unfinished: Path, reason: str) -> CaptureError:
-    """Return the error for recorded data from which nsys cannot make its report.
-
-    Args:
-        nsys: The nsys that should read it.
-        unfinished: The ``.qdstrm``.
-        reason: The output of nsys, or the system's error.
-    """
+    """Return the error for recorded data from which nsys cannot make its report."""
     return CaptureError(
         f"nsys {nsys.version_text} cannot make a report of {unfinished}{quoted_output(reason)}",
         hint="Run 'nsyswrap doctor', or open the file in the Nsight Systems GUI",
@@ -127,12 +114,6 @@ def import_failed(nsys: Nsys, unfinished: Path, reason: str) -> CaptureError:
 
 def export_failed(nsys: Nsys, report: Path, target: Path, reason: str) -> ExportError:
     """Return the error for a report that cannot be exported.
-
-    Args:
-        nsys: The nsys that should export it.
-        report: The ``.nsys-rep``.
-        target: The export that is to be written.
-        reason: The output of nsys, or the system's error.
 
     Returns:
         The error, with the most likely cause and one remedy.

@@ -166,10 +166,6 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
 
     An nsys that ends before it has started the program is started again.
 
-    Args:
-        call: What to run.
-        progress: Called with each phase, from this thread.
-
     Returns:
         The result of the run.
 

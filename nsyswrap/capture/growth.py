@@ -6,11 +6,7 @@ from nsyswrap.capture.run_dir import RunDir
 
 
 class Growth:
-    """Watches the files of a run.
-
-    Args:
-        run_dir: The private folder of the run, with a link to its result folder.
-    """
+    """Watches the files of a run."""
 
     def __init__(self, run_dir: RunDir) -> None:
         """Begin to watch."""

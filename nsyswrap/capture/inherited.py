@@ -108,11 +108,7 @@ def inherited(environ: Mapping[str, str], umask: int | None = None) -> Inherited
 
 @contextmanager
 def blocked_signals(*, enabled: bool = True) -> Iterator[None]:
-    """Start processes inside the block with the signals blocked that are kept from nsys.
-
-    Args:
-        enabled: Whether to do so.
-    """
+    """Start processes inside the block with the signals blocked that are kept from nsys."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, KEPT_FROM_NSYS if enabled else ())
     try:
         yield
@@ -156,11 +152,7 @@ def inherited_descriptors() -> tuple[int, ...]:
 
 @cache
 def _unblocker(path: str | None) -> tuple[str, ...]:
-    """Return the command that unblocks signals; empty where there is none, or where our caller blocks one of them.
-
-    Args:
-        path: PATH, where ``env`` is searched.
-    """
+    """Return the command that unblocks signals; empty where there is none, or where our caller blocks one of them."""
     env = shutil.which("env", path=path)
     if env is None or signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(KEPT_FROM_NSYS):
         return ()

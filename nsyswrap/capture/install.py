@@ -47,10 +47,6 @@ _LISTED = re.compile(r"^'[^']+' ([^\s/]+\.deb) (\d+) SHA256:([0-9a-f]{64})\s*$",
 def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
     """Return the nsys of this machine; install one if there is none or if its importer lacks libraries.
 
-    Args:
-        notify: Called with each message for the user.
-        force: Install nsys in any case.
-
     Returns:
         The existing or the new nsys.
 
@@ -126,12 +122,7 @@ def licence_notice(distribution: Distribution, root: Path) -> str:
 
 
 class Apt:
-    """Runs apt with its own sources, lists and cache; those of the system are not used.
-
-    Args:
-        distribution: The distribution whose packages to download.
-        folder: The folder for all files; created if missing.
-    """
+    """Runs apt with its own sources, lists and cache; those of the system are not used."""
 
     def __init__(self, distribution: Distribution, folder: Path) -> None:
         """Write the sources; nothing is downloaded yet."""

@@ -25,12 +25,6 @@ def link_rates(
 ) -> dict[str, Any]:
     """Return how long collectives take, as `run.json` keeps it: measured now, or kept from an earlier measurement.
 
-    Args:
-        python: The Python of the program, with its arguments; empty where it is not known.
-        ranks: How many ranks of the job ran on this machine; nothing is measured for fewer than two.
-        announce: Called before a measurement.
-        kept_only: Measure nothing: other ranks of the job use the same machine.
-
     Returns:
         ``conditions``, ``gpu``, ``gpus`` and ``rates``: of each kind of collective a list of sizes in bytes, each with
         the time in ns. Without rates ``failure`` says why, which is not kept. Empty without several GPUs.

@@ -48,10 +48,6 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
     of the distribution, the copy inside Nsight Compute, the one that ``nsyswrap setup`` installed. An nsys whose
     importer lacks libraries is used only if there is no other, because it runs the program but writes no report.
 
-    Args:
-        environ: The environment; None for that of this process.
-        root: The root folder of the usual installation paths.
-
     Returns:
         The first that runs and is complete, else the first that runs.
 
@@ -75,12 +71,7 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
 
 
 def candidates(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]:
-    """Return the real paths at which ``find_nsys`` looks and finds a file, without running any.
-
-    Args:
-        environ: The environment.
-        root: The root folder of the usual installation paths.
-    """
+    """Return the real paths at which ``find_nsys`` looks and finds a file, without running any."""
     named = environ.get(VARIABLE) or shutil.which("nsys", path=environ.get("PATH", "")) or ""
     usual = (path for _, patterns in _PLACES for pattern in patterns for path in root.glob(pattern))
     installed = installed_folder(environ).glob("*/target-linux-*/nsys")
@@ -132,9 +123,6 @@ def nsys_at(path: Path, source: str) -> Nsys | None:
 
 def missing_libraries(program: Path) -> tuple[str, ...]:
     """Return the libraries that a program needs and the dynamic linker does not find.
-
-    Args:
-        program: An executable or a shared library.
 
     Returns:
         Sorted names, such as ``libssh.so.4``; empty if all are found or there is no ``ldd``.

@@ -43,10 +43,6 @@ class NcuFailedError(CaptureError):
 def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Ncu:
     """Return the ncu to use: that of the variable ``NSYSWRAP_NCU``, of ``PATH``, or of NVIDIA's installers.
 
-    Args:
-        environ: The environment; None for that of this process.
-        root: The root folder of the usual installation paths.
-
     Raises:
         NcuNotFoundError: ``NSYSWRAP_NCU`` does not name a working ncu, or there is none.
     """

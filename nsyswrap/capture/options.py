@@ -119,13 +119,6 @@ def profile_invocation(
 ) -> Invocation:
     """Return the command line of ``nsys profile``.
 
-    Args:
-        options: What to record.
-        nsys: The nsys to run.
-        capabilities: Its flags.
-        run_dir: The private folder of the run: output path and session name.
-        program: The program and its arguments.
-
     Returns:
         The command line, with a note for each trace that was left out.
 
@@ -176,21 +169,12 @@ def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, targ
 
 
 def start_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
-    """Return the command line of ``nsys start``, which begins the recording of a program that waits for a range.
-
-    Args:
-        nsys: The nsys that waits.
-        run_dir: The private folder of the run, for the session name.
-    """
+    """Return the command line of ``nsys start``, which begins the recording of a program that waits for a range."""
     return Invocation((str(nsys.path), "start", f"--session={run_dir.session}"))
 
 
 def stop_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
     """Return the command line of ``nsys stop``: nsys writes its report, and the program continues.
-
-    Args:
-        nsys: The nsys that records.
-        run_dir: The private folder of the run, for the session name.
 
     Returns:
         The command line.

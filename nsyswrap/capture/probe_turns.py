@@ -42,9 +42,6 @@ LAUNCHES, LONGEST = "{}_launches", "{}_longest"
 class Probe:
     """A running program that times calls.
 
-    Args:
-        connection: The socket to it.
-
     Raises:
         OSError: It ended.
     """

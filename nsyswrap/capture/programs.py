@@ -57,15 +57,7 @@ def program_at(kind: type[Found], path: Path, source: str) -> Found | None:
 def find_programs(
     kind: type[Found], name: str, places: Places, environ: Mapping[str, str], root: Path
 ) -> Iterator[Found]:
-    """Yield every program of a name that runs: first that of ``PATH``, then place by place, the newest of each first.
-
-    Args:
-        kind: Which program it is.
-        name: Its name on ``PATH``.
-        places: Where installers put it.
-        environ: The environment with ``PATH``.
-        root: The root folder of the places.
-    """
+    """Yield every program of a name that runs: that of ``PATH``, then place by place, the newest of each first."""
     on_path = shutil.which(name, path=environ.get("PATH", ""))
     program = program_at(kind, Path(on_path), "PATH") if on_path else None
     if program is not None:

@@ -31,10 +31,6 @@ from nsyswrap.capture.steps_alone import write_steps_alone
 def resumed(folder: Path, progress: Progress) -> Iterator[Path]:
     """Yield the export of an interrupted run; until the end of the block only this process writes to its folder.
 
-    Args:
-        folder: The folder of the run.
-        progress: Called with each phase.
-
     Raises:
         UsageError: The folder does not exist, is in use, or holds nothing that was recorded.
         CaptureError: nsys cannot write its report, or cannot export it.

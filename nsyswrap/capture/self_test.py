@@ -52,9 +52,6 @@ class Check:
 def self_test(nsys: Nsys) -> Check:
     """Record a program with one NVTX range, export the capture, and look for the range.
 
-    Args:
-        nsys: The nsys to test.
-
     Returns:
         The check: failed if there is no report, no export, or no range in it; a warning if the Python package nvtx is
         not installed, so that no range could be sent.
@@ -90,12 +87,7 @@ def self_test(nsys: Nsys) -> Check:
 
 
 def holds_range(export: Path, text: str) -> bool:
-    """Return whether an export holds an NVTX range with this text.
-
-    Args:
-        export: An SQLite export; without ranges it has no table for them.
-        text: The full text of the range.
-    """
+    """Return whether an export holds an NVTX range with this text."""
     query = """
         SELECT count(*) FROM NVTX_EVENTS AS event LEFT JOIN StringIds AS string ON string.id = event.textId
         WHERE coalesce(string.value, event.text) = ?

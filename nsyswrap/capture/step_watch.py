@@ -69,12 +69,7 @@ class StepWatch:
     _shown: StepState | None = field(default=None, init=False)
 
     def look(self, program: int, ran_s: float) -> None:
-        """Look at the files, at most twice a second, and start the recording where the program takes no steps.
-
-        Args:
-            program: The program's process id.
-            ran_s: How long it has run.
-        """
+        """Look at the files, at most twice a second, and start the recording where the program takes no steps."""
         now = time.monotonic()
         if self._is_over or now - self._looked_at < _LOOK_S:
             return

@@ -20,12 +20,7 @@ VERSION = 1
 
 
 def write_steps_alone(folder: Path, processes: Iterable[Mapping[str, object]]) -> bool:
-    """Write the times of the steps alone into the folder of a run, and return whether there are any.
-
-    Args:
-        folder: The folder.
-        processes: What each process has timed, as ``Recording.write_alone`` writes it.
-    """
+    """Write the times of the steps alone into the folder of a run, and return whether there are any."""
     known = sorted(processes, key=_place)
     if known:
         text = json.dumps({"version": VERSION, "processes": known}, separators=(",", ":"))

@@ -16,11 +16,6 @@ UNKNOWN_LIMITER = ""
 def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
     """Return the estimates of some kernel launches.
 
-    Args:
-        frame: The table of kernels of a trace.
-        rows: Rows of it, shape (n,).
-        gpu: The GPU that they ran on.
-
     Returns:
         theoretical_occupancy, achieved_estimate and sm_efficiency_estimate as shares of 1, waves (blocks of the grid by
         the blocks that the GPU holds at once): float64, shape (n,), NaN where the export does not hold the inputs.

@@ -30,12 +30,7 @@ class LinkRates:
     times: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
 
     def expected_ns(self, kind: str, size: int) -> float | None:
-        """Return how long a collective of these GPUs takes, in ns; None for a kind that was not measured.
-
-        Args:
-            kind: Its kind, such as "AllReduce".
-            size: Size of its message, in bytes.
-        """
+        """Return how long a collective of these GPUs takes, in ns; None for a kind that was not measured."""
         if kind not in self.times:
             return None
         sizes, times = (np.array(each) for each in zip(*self.times[kind], strict=True))

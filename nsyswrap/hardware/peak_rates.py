@@ -145,12 +145,7 @@ def published_peak(gpu: Gpu, target: str) -> float | None:
 
 
 def published_clock(gpu: Gpu, target: str) -> float | None:
-    """Return the clock at which a GPU has its published peak, in Hz; None where it is unknown.
-
-    Args:
-        gpu: The GPU.
-        target: As of ``published_peak``.
-    """
+    """Return the clock at which a GPU has its published peak, in Hz; None where it is unknown."""
     sheet, peak = _sheet(gpu), published_peak(gpu, target)
     if sheet is None or peak is None:
         return None

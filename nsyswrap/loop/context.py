@@ -121,11 +121,6 @@ class TraceContext:
 def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | None = None) -> TraceContext:
     """Return the events and the loop of a trace.
 
-    Args:
-        trace: The tables of one export.
-        settings: The user's settings for steps, phases and kernel names.
-        known: Its steps, where they are known; None to find them.
-
     Raises:
         UsageError: The pattern of steps is no regular expression.
     """

@@ -49,11 +49,6 @@ def find_program_kind(trace: Trace, operations: Operations, kernel_names: Kernel
         kernels                 those of other frameworks
         name of the process,    not Python, with calls of MPI, or with waits for requests: C++, Fortran, a server
         calls
-
-    Args:
-        trace: The tables of one export.
-        operations: What ran on the GPUs.
-        kernel_names: What the names of its kernels say.
     """
     graphs = bool(len(launch_rows(trace)) or len(trace[tables.GRAPHS]))
     return ProgramKind(_framework(trace, operations, kernel_names), graphs)

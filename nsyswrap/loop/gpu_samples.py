@@ -24,11 +24,6 @@ def clock_at(context: TraceContext, device_id: int, times: Times) -> Times:
     """Return the clock of the multiprocessors of a GPU at some times, in Hz; 0 where it was not sampled.
 
     A sample holds until the next one that differs, and to the end of the samples.
-
-    Args:
-        context: The context.
-        device_id: The GPU in the capture.
-        times: The times, in ns since capture start.
     """
     sampled = context.settings.host.times
     for gpu in context.settings.host.gpus:

@@ -56,10 +56,6 @@ def without_doubtful_steps(ranges: pd.DataFrame, step: Flags) -> Flags:
 
     In a process that marks its steps itself, ours do not count. In any other process, those of ours with a backward
     pass count; where none has one, those with a forward pass. The rest may be an evaluation or the end of the program.
-
-    Args:
-        ranges: All ranges.
-        step: Which of them look like steps, shape (n,).
     """
     ours = step & injected_steps(ranges)
     if not ours.any():
@@ -91,12 +87,7 @@ def _with_passes(ranges: pd.DataFrame, steps: npt.NDArray[np.intp]) -> npt.NDArr
 
 
 def repeated(ranges: pd.DataFrame, phase: npt.NDArray[np.int32]) -> Flags:
-    """Return which ranges of ours repeat one of the program: they begin inside its own range of the same phase.
-
-    Args:
-        ranges: All ranges.
-        phase: Code of the phase of each, -1 for none, shape (n,).
-    """
+    """Return which ranges of ours repeat one of the program: they begin inside its own range of the same phase."""
     ours = injected(ranges) & (phase >= 0)
     are_repeated = np.zeros(len(ranges), bool)
     if not ours.any():

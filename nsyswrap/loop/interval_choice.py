@@ -42,20 +42,12 @@ class ReadInterval(NamedTuple):
 
 
 def bytes_of_rows(rows: Mapping[str, float]) -> int:
-    """Return about how much memory the analysis of some rows takes, in bytes.
-
-    Args:
-        rows: Number of rows by the name of the table in a trace.
-    """
+    """Return about how much memory the analysis of some rows takes, in bytes."""
     return BASE_BYTES + round(sum(count * _BYTES.get(name, ROW_BYTES) for name, count in rows.items()))
 
 
 class IntervalSizes:
-    """How much memory intervals of a capture take.
-
-    Args:
-        indexes: Where the rows of its tables are, by name.
-    """
+    """How much memory intervals of a capture take."""
 
     def __init__(self, indexes: Mapping[str, TableIndex]) -> None:
         self._indexes = indexes
@@ -77,14 +69,7 @@ class IntervalSizes:
 
 
 def choose_steps(sizes: IntervalSizes, start: Times, end: Times, memory_bytes: int) -> ReadInterval:
-    """Return the interval of as many steps around the middle one as fit into memory, at least one.
-
-    Args:
-        sizes: The capture.
-        start: Start of each measured step of a process, in order.
-        end: Its end.
-        memory_bytes: Memory that may be used.
-    """
+    """Return the interval of as many steps around the middle one as fit into memory, at least one."""
     around = int((end - start).max())
 
     def interval(count: int) -> ReadInterval:

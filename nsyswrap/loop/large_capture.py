@@ -74,10 +74,6 @@ class ReadRequest(NamedTuple):
 def load_within(path: Path, request: ReadRequest) -> Trace:
     """Read an export into a trace: all of it where its analysis fits into memory, else a part of it.
 
-    Args:
-        path: A ``.sqlite`` export.
-        request: What is wanted.
-
     Returns:
         Its tables; ``excerpt`` says which part they hold.
 

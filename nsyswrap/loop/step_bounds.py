@@ -47,12 +47,7 @@ class StepParts(NamedTuple):
 
 
 def find_parts(sequence: WorkSequence, pattern: Pattern) -> StepParts:
-    """Return the steps of one process.
-
-    Args:
-        sequence: What the process launched, and what it waited for.
-        pattern: What repeats in it.
-    """
+    """Return the steps of one process."""
     order = usual_order(sequence, pattern, np.flatnonzero(sequence.own & (sequence.kind != WAIT)))
     if order is None or not order.once(pattern.repetitions, sequence.named[order.items]).any():
         order = usual_order(sequence, pattern, np.flatnonzero(sequence.own))

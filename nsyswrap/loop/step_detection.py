@@ -443,11 +443,6 @@ def while_gpu_is_behind(start: Times, end: Times, first: int | None) -> npt.NDAr
 
     They end before the first kernel starts, and so does what the GPU did at the begin of the step after them. At most
     half of the steps are left out.
-
-    Args:
-        start: Start of each step, in ns.
-        end: Its end.
-        first: Start of the first kernel of the process; None without any.
     """
     behind = 0 if first is None else int(np.searchsorted(end, first, side="right"))
     return np.arange(len(start)) < min(behind + 1 if behind else 0, len(start) // 2)

@@ -41,12 +41,7 @@ class StepOrder:
     after_backward: Flags
 
     def once(self, repetitions: int, codes: Codes) -> Flags:
-        """Return which items occur once, in most repetitions; a log after each second step is in half of them.
-
-        Args:
-            repetitions: Number of repetitions.
-            codes: Codes of all items.
-        """
+        """Return which items occur once, in most repetitions; a log after each second step is in half of them."""
         often: Flags = np.bincount(codes)[self.codes] >= (1 - TOLERANCE) * repetitions
         is_once: Flags = (np.bincount(self.codes)[self.codes] == 1) & often
         return is_once

@@ -127,12 +127,6 @@ def extent_of_operations(indexes: Mapping[str, TableIndex]) -> Interval | None:
 def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: LedgerSweep, progress: Progress) -> Swept:
     """Return the exact ledgers of each GPU.
 
-    Args:
-        export: The export.
-        indexes: Where the rows of its tables are, by name.
-        sweep: Adds them up.
-        progress: Called for each part.
-
     Raises:
         ExportError: A table is damaged.
     """

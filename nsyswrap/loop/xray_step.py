@@ -36,12 +36,7 @@ def without_xray(trace: Trace) -> tuple[Trace, Trace | None]:
 
 
 def split(trace: Trace, spans: Mapping[int, Spans]) -> tuple[Trace, Trace]:
-    """Return a trace without what its processes do during some spans, and that alone.
-
-    Args:
-        trace: The tables of one export.
-        spans: Spans of each process, by its global id.
-    """
+    """Return a trace without what its processes do during some spans, and that alone."""
     inside = {spec.name: _inside(trace, spec, spans) for spec in tables.SPECS}
     rest, xray = (
         replace(

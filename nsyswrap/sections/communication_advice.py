@@ -134,13 +134,7 @@ def is_split(collectives: Collectives) -> bool:
 
 
 def advice_for(simulation: Simulation, device: int, rows: Indices) -> TransferAdvice:
-    """Return the change to make for the collectives of one device, and what it saves.
-
-    Args:
-        simulation: The run as it was.
-        device: The GPU.
-        rows: Its collectives, as rows of the context's operations.
-    """
+    """Return the change to make for the collectives of one device, and what it saves."""
     advice = _of_transfer(simulation, device, rows)
     if is_split(simulation.collectives):
         return advice
@@ -243,11 +237,6 @@ def beside_the_layer_before(context: TraceContext, collectives: Collectives, row
     The compute is that of the forward and the backward pass since any other operation: the optimizer changes weights
     before they are gathered. It counts only where the host had launched the gathering before that compute ended,
     otherwise the host is late; and where one of the passes goes on after it.
-
-    Args:
-        context: The trace.
-        collectives: When the transfer of each began.
-        rows: Collectives of one GPU, as rows of the context's operations.
     """
     operations, found = context.operations, np.zeros(len(rows), np.int64)
     gathers = np.flatnonzero(_among(context, rows, frozenset({ALL_GATHER})))

@@ -20,11 +20,7 @@ _SYNCS = re.compile(r"f(?:data)?sync|syncfs?|sync_file_range|msync")
 
 
 def file_advice(time_of_call: Mapping[str, int]) -> Advice | None:
-    """Return advice that fits the call with most of the time; None where its name says nothing more.
-
-    Args:
-        time_of_call: Time in each call by name, in ns.
-    """
+    """Return advice that fits the call with most of the time; None where its name says nothing more."""
     # The first by name where several have most of the time.
     call = min(time_of_call, key=lambda call: (-time_of_call[call], call), default="")
     for pattern, case in ((_WRITES, WRITES), (_READS, READS), (_SYNCS, SYNCS)):

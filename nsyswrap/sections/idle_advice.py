@@ -46,14 +46,7 @@ def _of_last_rank(context: TraceContext, attribution: Attribution) -> Advice | N
 
 
 def advice_for(context: TraceContext, states: ThreadStates, attribution: Attribution, rule: str) -> Advice:
-    """Return the headline and the advice of a rule, adapted to what the capture shows.
-
-    Args:
-        context: The trace, its events and its loop.
-        states: What the threads do inside the window.
-        attribution: The idle time of the device that the finding is about.
-        rule: One of ``OWN_RULES``.
-    """
+    """Return the headline and the advice of a rule, adapted to what the capture shows."""
     usual, case = rule_of(rule), _case(context, states, attribution, rule)
     headline = (case and case.headline) or usual.headline
     if rule == idle.PEER_WAIT.key:

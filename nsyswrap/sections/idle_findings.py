@@ -50,14 +50,7 @@ OWN_CAUSES = {each.rule.key: each.own_causes for each in ROOT_CAUSES if each.own
 def find_idle_findings(
     simulation: Simulation, attributions: tuple[Attribution, ...], idle_gaps: pd.DataFrame, window: Window
 ) -> tuple[Finding, ...]:
-    """Return one finding for each device and rule that takes at least 2 % of the window.
-
-    Args:
-        simulation: The run as it was.
-        attributions: The idle time of each device.
-        idle_gaps: The table of gaps: the rows of each attribution, one after another.
-        window: Interval of the findings.
-    """
+    """Return one finding for each device and rule that takes at least 2 % of the window."""
     found, first = [], 0
     known: Savings = {}
     for each in attributions:

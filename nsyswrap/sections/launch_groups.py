@@ -34,11 +34,6 @@ def kernels_by_device(context: TraceContext, window: Window) -> dict[int, Indice
 def launch_groups(context: TraceContext, kernels: Mapping[int, Indices], window: Window) -> pd.DataFrame:
     """Return the compute kernels of a window, one row for each device, name and launch configuration.
 
-    Args:
-        context: The trace and its operations.
-        kernels: Result of ``kernels_by_device``.
-        window: Window to which kernel times are clipped.
-
     Returns:
         device_id, name, verdict, count, total_ns, blocks of the grid, and the estimates of ``launch_estimates``.
     """

@@ -36,12 +36,6 @@ def find_finding(
         GPU    |###### kernel ######|..|copy|..|copy|
         pages    |copy||copy||copy|
         lost     |----------------| |---------------|
-
-    Args:
-        simulation: The run as it was.
-        attribution: The idle time of the device.
-        copies: Its copies.
-        window: Interval of the finding.
     """
     context, device = simulation.context, attribution.device_id
     moved, faults = copies[copies["by_fault"]], _gpu_faults(context, device, window)

@@ -175,13 +175,7 @@ def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
 
 
 def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return the findings on the kernel launches of each device.
-
-    Args:
-        simulation: The run as it was.
-        launches: Kernels by device, name and launch configuration, with their estimates.
-        window: Window that the launches are from.
-    """
+    """Return the findings on the kernel launches of each device."""
     found: list[Finding | None] = []
     verdicts, filled = launches["verdict"].tolist(), array(launches, "sm_efficiency_estimate")
     long = array(launches, "total_ns") >= SHORT_NS * array(launches, "count")

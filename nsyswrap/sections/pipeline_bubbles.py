@@ -34,12 +34,6 @@ def find_findings(
 
     A bubble is the same for all stages where they work for equally long. A stage that works for less time than the
     longest one waits for the difference as well. The time of a host between two launches is work of its stage, too.
-
-    Args:
-        context: The trace, its events and its loop.
-        collectives: The collectives of all ranks.
-        lateness: Who waits for whom, and why.
-        window: Interval of the finding.
     """
     charges, together = lateness.charges, context.steps.together(window)
     mine = charges.rule == PIPELINE.key

@@ -192,12 +192,7 @@ def _waits_for(charges: Charges) -> dict[int, int]:
 
 
 def drawn_ranks(each: Sequence[Rank], table: pd.DataFrame) -> tuple[Rank, ...]:
-    """Return the ranks of the picture, by number: all, or a quarter waited for, a quarter waiting, and a sample.
-
-    Args:
-        each: The ranks that can be drawn.
-        table: The table of ranks, by device id.
-    """
+    """Return the ranks of the picture, by number: all, or a quarter waited for, a quarter waiting, and a sample."""
     if len(each) <= MOST_DRAWN:
         return tuple(each)
     table = table.loc[[rank.device_id for rank in each]]

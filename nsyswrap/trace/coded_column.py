@@ -18,23 +18,14 @@ Array = npt.NDArray[Any]
 
 
 class PartCodes:
-    """The ids of one part of a table as codes, in the order in which the ids first occur.
-
-    Args:
-        length: Number of rows at most.
-    """
+    """The ids of one part of a table as codes, in the order in which the ids first occur."""
 
     def __init__(self, length: int) -> None:
         self._codes = np.empty(length, np.int32)
         self._known: dict[int, int] = {}
 
     def write(self, first: int, ids: Array) -> None:
-        """Write the ids of some rows.
-
-        Args:
-            first: The first of the rows.
-            ids: Their ids, int64.
-        """
+        """Write the ids of some rows."""
         codes, unique = pd.factorize(ids)
         numbers = [self._known.setdefault(each, len(self._known)) for each in unique.tolist()]
         self._codes[first : first + len(ids)] = np.array(numbers, np.int32)[codes]

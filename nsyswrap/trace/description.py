@@ -48,12 +48,7 @@ _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
 def read_session(export: Export, cleaner: Cleaner = ANYBODY) -> Session:
-    """Return the time, the options and the command of the capture.
-
-    Args:
-        export: The export.
-        cleaner: Removes secrets, users, hosts and home folders from the command.
-    """
+    """Return the time, the options and the command of the capture."""
     about_export = dict(export.pairs(next((t for t in schema.EXPORT_OPTIONS if t in export.columns), "")))
     options, system = export.pairs(schema.CAPTURE_OPTIONS), dict(export.pairs(schema.SYSTEM))
     return Session(

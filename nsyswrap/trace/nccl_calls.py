@@ -29,12 +29,7 @@ _SIGN, _MODULUS = 1 << 63, 1 << 64
 
 
 def read_nccl_calls(export: Export, lookup: Lookup) -> dict[str, npt.NDArray[Any]]:
-    """Return the calls of NCCL that have a payload, as the columns of ``tables.NCCL_CALLS``, by start.
-
-    Args:
-        export: The export; without payloads there are no calls.
-        lookup: Function from string ids to their texts.
-    """
+    """Return the calls of NCCL that have a payload, as the columns of ``tables.NCCL_CALLS``, by start."""
     rows = _rows(export)
     codes, payloads = pd.factorize(np.array([row[-1] for row in rows], dtype=object))
     parsed = [_fields(text) for text in payloads]

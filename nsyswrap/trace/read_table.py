@@ -89,11 +89,6 @@ class TableReader:
     def in_parts(cls, export: Export, source: Source, part_rows: int) -> "TableReader":
         """Cut a table into parts where its rows are numbered, to read each with ``alone``.
 
-        Args:
-            export: The export.
-            source: Table and columns.
-            part_rows: Rows of a part, about.
-
         Raises:
             ExportError: The table is damaged.
         """

@@ -72,14 +72,7 @@ def _pairs(columns: Arrays) -> tuple[Times, Times]:
 
 
 class RowChoice:
-    """Reads the rows that an interval needs.
-
-    Args:
-        indexes: Where the rows of each table are, by name.
-        start_ns: Start of the interval.
-        end_ns: Its end.
-        progress: Called for each part that is read.
-    """
+    """Reads the rows that an interval needs."""
 
     def __init__(self, indexes: Mapping[str, TableIndex], start_ns: int, end_ns: int, progress: Progress) -> None:
         self.indexes = indexes

@@ -16,12 +16,7 @@ Call = Callable[..., Any]
 
 
 def cache_batches(torch: Any, count: int) -> None:
-    """Make every DataLoader load only its first batches, and repeat them.
-
-    Args:
-        torch: The module, completely imported.
-        count: How many batches each loader keeps.
-    """
+    """Make every DataLoader load only its first batches, and repeat them."""
     data = torch.utils.data
     loader, iterator = data.DataLoader, data.dataloader._BaseDataLoaderIter  # noqa: SLF001
     loader.__iter__ = _with_cache(loader.__iter__)

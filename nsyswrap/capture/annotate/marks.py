@@ -72,9 +72,6 @@ class Call(NamedTuple):
 class ThreadState:
     """What is open on a thread, and where its steps are.
 
-    Args:
-        texts: What describes its steps.
-
     Attributes:
         open: For each kind of call, the number of the range that is open; 0 for none.
         nested: Kinds with a call that began inside another one of the kind.
@@ -195,11 +192,7 @@ class Marks:
         self.optimizers += 1
 
     def started(self, code: CodeType, _offset: int = 0) -> None:  # noqa: C901 - one function, since it is called often
-        """Begin a range for a call, unless the call is part of another one of its kind on this thread.
-
-        Args:
-            code: The code of the call, which makes this call.
-        """
+        """Begin a range for a call, unless the call is part of another one of its kind on this thread."""
         try:
             call = self._last
             if call[0] is not code:
@@ -229,12 +222,7 @@ class Marks:
             self._fail(error)
 
     def returned(self, code: CodeType, _offset: int = 0, value: Any = None) -> None:
-        """End the range of a call. The end of an optimizer's step is the end of a step of the loop.
-
-        Args:
-            code: The code of the call, which makes this call.
-            value: What it returns.
-        """
+        """End the range of a call. The end of an optimizer's step is the end of a step of the loop."""
         try:
             if code is self._step_code:
                 # Of several optimizers it matters which one has stepped.
@@ -267,9 +255,6 @@ class Marks:
         """End a step and begin another, if an optimizer that has stepped is the one that defines steps.
 
         Of several optimizers the first one does, as long as it continues to step.
-
-        Args:
-            optimizer: The optimizer; None where there is only one.
         """
         if self.loop is not OPTIMIZERS:
             return

@@ -142,11 +142,7 @@ class StreamClock(Protocol):
 
 
 class CudaEvents:
-    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers.
-
-    Args:
-        torch: The module, completely imported.
-    """
+    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda

@@ -79,11 +79,7 @@ class XRay:
         self._paths: dict[str, int] = {}
 
     def begin(self, step: int) -> bool:
-        """Begin an X-ray step, and return whether it can be taken; if not, the file of this process says why.
-
-        Args:
-            step: The number of the step.
-        """
+        """Begin an X-ray step, and return whether it can be taken; if not, the file of this process says why."""
         self._thread, self._step_began = get_ident(), self._clock()
         self._began = self._began or self._step_began
         self._record.setdefault("step", step)

@@ -77,14 +77,7 @@ class TensorWork:
 
 
 def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, unknown: Indices) -> TensorWork | None:
-    """Return the tensor work of all GPUs in their parts of the window; None where one that ran kernels was not sampled.
-
-    Args:
-        context: The trace and its operations.
-        window: Window that is compared.
-        tensor: Operations that use tensor cores by their name.
-        unknown: Operations of unknown verdict.
-    """
+    """Return the tensor work of all GPUs in their parts of the window; None where one with kernels was not sampled."""
     if not context.counter_samples:
         return None
     operations, own = context.operations, find_own_windows(context, window)
@@ -137,12 +130,7 @@ def _running(context: TraceContext, rows: Indices, window: Window) -> Spans:
 
 
 def contradictions(counted: TensorWork | None, window: Window) -> Iterator[Finding]:
-    """Yield a finding where counter and names cannot both be right.
-
-    Args:
-        counted: Tensor work by both; None where there is no counter.
-        window: Window of the comparison.
-    """
+    """Yield a finding where counter and names cannot both be right."""
     if counted is None:
         return
     if counted.exceeds_names:

@@ -43,15 +43,7 @@ TIME_BOTH = Wording(
 def find_findings(
     simulation: Simulation, kernels: ClassifiedKernels, rows: Indices, gpus: int, window: Window
 ) -> tuple[Finding, ...]:
-    """Return a finding where kernels that convert layouts for convolutions take enough of the window of their GPUs.
-
-    Args:
-        simulation: The run as it was.
-        kernels: The kernels of a window with the classification of their names.
-        rows: Row of each kernel in the context's operations.
-        gpus: Number of GPUs that ran the kernels.
-        window: Window of the kernels.
-    """
+    """Return a finding where kernels that convert layouts for convolutions take enough of the window of their GPUs."""
     if not any(each.op.startswith(CONVOLUTION) for each in kernels.classifications):
         return ()
     by_library = np.array([each.rule == RULE and each.library == LIBRARY for each in kernels.classifications], bool)

@@ -151,12 +151,7 @@ def spelling(name: str) -> str:
 
 
 def choose(launches: pd.DataFrame, budget: int) -> KernelChoice:
-    """Return what to measure: kernels with an unknown verdict first, then by time, within a number of launches.
-
-    Args:
-        launches: ``kernel_launches``.
-        budget: Number of launches that may be measured.
-    """
+    """Return what to measure: kernels with an unknown verdict first, then by time, within a number of launches."""
     if not len(launches):
         return KernelChoice((), 0, 0.0)
     rows = launches.assign(function=launches["name"].map(function_of))
