@@ -183,7 +183,14 @@ class _Explainer:
         if has_loader(self.context.trace, process):
             # A wait in another phase of the step is not a wait for a batch.
             outside = np.isin(phase, [NO_PHASE, *map(self.context.phases.code, (BATCH, COPY))])
-            before_batch = _ends_with_batch(self.context, self.found)[gap]
+            operations, copies = self.context.operations, self.context.trace[tables.COPIES]
+            wanted = [kind for kind, label in self.context.trace.copy_kinds.items() if label == "Host-to-Device"]
+            result = np.zeros(len(self.found.ender), bool)
+            rows = np.flatnonzero(self.found.ender >= 0)
+            is_copy = operations.table[self.found.ender[rows]] == SOURCES.index(tables.COPIES)
+            rows = rows[is_copy]
+            result[rows] = np.isin(array(copies, "copy_kind")[operations.row[self.found.ender[rows]]], wanted)
+            before_batch = result[gap]
             return np.where(before_batch & outside & waiting, np.int8(CODE["data_wait"]), cause)
         return cause
 
@@ -235,18 +242,6 @@ def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
     order = np.argsort(np.concatenate([part.start for part in every]), kind="stable")
     columns = [taken(np.concatenate([getattr(part, name) for part in every]), order) for name in COLUMNS]
     return Pieces(*[*columns, every[0].threads])
-
-
-def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np.bool_]:
-    """Return which gaps end with a copy from the host to a device."""
-    operations, copies = context.operations, context.trace[tables.COPIES]
-    wanted = [kind for kind, label in context.trace.copy_kinds.items() if label == "Host-to-Device"]
-    result = np.zeros(len(found.ender), bool)
-    rows = np.flatnonzero(found.ender >= 0)
-    is_copy = operations.table[found.ender[rows]] == SOURCES.index(tables.COPIES)
-    rows = rows[is_copy]
-    result[rows] = np.isin(array(copies, "copy_kind")[operations.row[found.ender[rows]]], wanted)
-    return result
 
 
 def _merge_equal(pieces: Pieces, waits: Indices, unrecorded: Indices) -> Pieces:

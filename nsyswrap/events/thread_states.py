@@ -132,7 +132,13 @@ def find_thread_states(  # noqa: PLR0913, PLR0917 - what the states follow from
     """
     marks = find_marks(trace)
     names, name_index = _names(trace, marks["text"], record)
-    calls = _find_calls(trace, operations, window, names, name_index)
+    calls = {}
+    for spec, kind_of in KIND_OF.items():
+        numbers = numbers_by_name(trace, spec, _code_of(kind_of, names), np.int32)
+        changed, codes = np.empty(0, np.intp), np.empty(0, np.int32)
+        if spec == tables.CALLS:
+            changed, codes = _changed_codes(trace, operations, numbers, name_index)
+        calls[spec] = CodedCalls(trace[spec], numbers, changed, codes, window)
     sources = _Sources(trace, calls, marks, frozenset(array(marks, "thread").tolist()), names, record, helped)
     activity = {thread: _activity(sources, window, thread) for thread in sorted(set(threads))}
     return ThreadStates(trace, MappingProxyType(activity), names, MappingProxyType(name_index))
@@ -177,20 +183,6 @@ class _Sources(NamedTuple):
     names: tuple[str, ...]
     record: HostRecord
     helped: Mapping[int, Spans]
-
-
-def _find_calls(
-    trace: Trace, operations: Operations, window: Window, names: tuple[str, ...], name_index: Mapping[int, int]
-) -> dict[TableSpec, CodedCalls]:
-    """Return each table of calls with the state codes of its rows."""
-    by_table = {}
-    for spec, kind_of in KIND_OF.items():
-        numbers = numbers_by_name(trace, spec, _code_of(kind_of, names), np.int32)
-        changed, codes = np.empty(0, np.intp), np.empty(0, np.int32)
-        if spec == tables.CALLS:
-            changed, codes = _changed_codes(trace, operations, numbers, name_index)
-        by_table[spec] = CodedCalls(trace[spec], numbers, changed, codes, window)
-    return by_table
 
 
 def _changed_codes(

@@ -123,7 +123,18 @@ def element_work(name: str, *, newer: bool = False) -> ElementWork | None:
     arguments = list(_split(text[loop.end() :]))
     match loop[1]:
         case "vectorized":
-            return _vectorized(arguments, newer=newer)
+            if len(arguments) < 3 or not arguments[0].isdigit():  # noqa: PLR2004 - vector, function, tensors
+                return None
+            read, written = _types(arguments[1])
+            tensors = _tensor_count(arguments[2])
+            if read is not None and len(read) != tensors - 1:
+                read = None
+            total = None if read is None or written is None else sum(read) + written
+            sure = newer or int(arguments[0]) >= NEWER
+            may_be_bytes = total == 1 if total else tensors <= 1
+            high = OF_BYTES if may_be_bytes else NEWER
+            low = OLDER if not sure else OF_BYTES if total == 1 else NEWER
+            return ElementWork(low, high, read, written, tensors, contiguous=True)
         case "unrolled":
             return _unrolled(arguments)
         case _:
@@ -141,21 +152,6 @@ def has_block_a_channel(name: str) -> bool:
 def is_newer(name: str) -> bool:
     """Return whether only newer versions of PyTorch have a kernel of this name."""
     return re.search(r"vectorized_elementwise_kernel<(?:\(int\))?(?:8|16),", name) is not None
-
-
-def _vectorized(arguments: list[str], *, newer: bool) -> ElementWork | None:
-    if len(arguments) < 3 or not arguments[0].isdigit():  # noqa: PLR2004 - vector, function, tensors
-        return None
-    read, written = _types(arguments[1])
-    tensors = _tensor_count(arguments[2])
-    if read is not None and len(read) != tensors - 1:
-        read = None
-    total = None if read is None or written is None else sum(read) + written
-    sure = newer or int(arguments[0]) >= NEWER
-    may_be_bytes = total == 1 if total else tensors <= 1
-    high = OF_BYTES if may_be_bytes else NEWER
-    low = OLDER if not sure else OF_BYTES if total == 1 else NEWER
-    return ElementWork(low, high, read, written, tensors, contiguous=True)
 
 
 def _unrolled(arguments: list[str]) -> ElementWork | None:

@@ -56,17 +56,12 @@ def find_parts(sequence: WorkSequence, pattern: Pattern) -> StepParts:
         position = first_position(order)
         parts = _parts(sequence, pattern, own, _first_items(sequence, pattern, order, position))
         if len(parts.start) >= pattern.repetitions / 2:
-            return parts._replace(begun=_has_begun(sequence, order, position, int(parts.first[0])))
+            ends = np.roll(order.codes, -position)[-CONTEXT:]
+            at = int(np.searchsorted(order.items, int(parts.first[0])))
+            before = sequence.named[order.items[max(at - CONTEXT, 0) : at]]
+            return parts._replace(begun=len(order.codes) > CONTEXT and np.array_equal(before, ends))
     # Marks are less exact, but they are always there.
     return _parts(sequence, pattern, own, pattern.marks)
-
-
-def _has_begun(sequence: WorkSequence, order: StepOrder, position: int, first: int) -> bool:
-    """Return whether the items before the first step are those that a step usually ends with."""
-    ends = np.roll(order.codes, -position)[-CONTEXT:]
-    at = int(np.searchsorted(order.items, first))
-    before = sequence.named[order.items[max(at - CONTEXT, 0) : at]]
-    return len(order.codes) > CONTEXT and np.array_equal(before, ends)
 
 
 def _first_items(sequence: WorkSequence, pattern: Pattern, order: StepOrder, first: int) -> Indices:

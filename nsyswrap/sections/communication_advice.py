@@ -320,22 +320,17 @@ def of_activations(context: TraceContext, collectives: Collectives, rows: Indice
     length = context.operations.end[rows] - collectives.begun(context.operations, rows)
     forward = context.phase_of_operations[rows] == context.phases.code(FORWARD)
     if (collectives.bytes[at] >= 0).all():
-        elements = collectives.bytes[at] // _element_bytes(context, rows)
+        ids = coded(context.trace[tables.KERNELS], "name_id")[context.operations.row[rows]]
+        names, place = np.unique(ids, return_inverse=True)
+        found = [_TYPE.search(context.trace.text(int(each))) for each in names]
+        sizes = np.array([max(int(each.group(1)) // 8, 1) if each else 1 for each in found], np.int64)
+        elements = collectives.bytes[at] // sizes[place]
         of = (collectives.communicator[at].astype(np.int64) << np.int64(48)) + elements
         same = np.isin(of, of[forward])
     else:
         same = np.full(len(rows), 2 * length[forward].sum() > HALF * length.sum())
     is_most = length[same].sum() > HALF * length.sum()
     return bool(is_most and length[same & forward].any() and length[same & ~forward].any())
-
-
-def _element_bytes(context: TraceContext, rows: Indices) -> npt.NDArray[np.int64]:
-    """Return the size of an element of each reduction, from the type in the kernel's name; 1 where it has none."""
-    ids = coded(context.trace[tables.KERNELS], "name_id")[context.operations.row[rows]]
-    names, place = np.unique(ids, return_inverse=True)
-    found = [_TYPE.search(context.trace.text(int(each))) for each in names]
-    sizes = np.array([max(int(each.group(1)) // 8, 1) if each else 1 for each in found], np.int64)
-    return sizes[place]
 
 
 def on_fast_links(simulation: Simulation) -> WhatIf:

@@ -164,12 +164,15 @@ def _exposed(
     if not worth_printing(lost, window):
         return None
     mine = copies[(copies["exposed"] > 0) & ~others]
+    exposed = mine.groupby("kind")["exposed"].sum()
+    longest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
+    advice = PREFETCH if str(longest).startswith(UNIFIED) else ADVICE.get(str(longest), ADVICE[UPLOAD])
     return make_finding(
         rule=EXPOSED.key,
         headline=EXPOSED.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=saving(),
-        advice=_advice(mine),
+        advice=advice,
         evidence=(*_by_kind(mine), *place_lines(context, array(mine, "operation"), array(mine, "exposed"))),
         device_id=device,
         window=window,
@@ -185,13 +188,6 @@ def _exposed_time(context: TraceContext, device: int, copies: pd.DataFrame, wind
     """Return how long the copies are exposed, in ns; time in which several of them run counts once."""
     ran = merge(array(copies, "start"), array(copies, "end"))
     return total(intersect(context.operations.exclusive(device, window)[COPY], ran))
-
-
-def _advice(copies: pd.DataFrame) -> str:
-    """Return the change to make for the direction of copies with most exposed time."""
-    exposed = copies.groupby("kind")["exposed"].sum()
-    longest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
-    return PREFETCH if str(longest).startswith(UNIFIED) else ADVICE.get(str(longest), ADVICE[UPLOAD])
 
 
 def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:

@@ -60,13 +60,18 @@ def _case(context: TraceContext, states: ThreadStates, attribution: Attribution,
     """Return what to say in the case of a rule that the capture shows; None where it is the rule itself."""
     found: Advice | None = None
     if rule == idle.CPU.key:
-        found = idle.LAUNCH_LESS if _is_usual_pace(attribution) else None
+        length = attribution.pieces.length_of(attribution.of_rule(idle.CPU.key))
+        usual = length <= attribution.usual_gap_ns
+        found = idle.LAUNCH_LESS if bool(taken(length, usual).sum() > length.sum() / 2) else None
     elif rule == idle.OFF_CPU.key:
         found = no_core_advice(context, attribution.window)
     elif rule == idle.UNKNOWN.key:
         found = idle.STILL_UNKNOWN if len(context.trace[tables.OS_CALLS]) else None
     elif rule == synchronization.IN_STEP.key:
-        found = synchronization.SMALL_COPIES if _are_after_uploads(context, attribution) else None
+        chosen = attribution.of_rule(synchronization.IN_STEP.key)
+        to_gpu, to_host = (_behind(context, attribution, direction) & chosen for direction in (UPLOAD, DOWNLOAD))
+        gpu_ns, host_ns, every_ns = (attribution.pieces.length_of(each).sum() for each in (to_gpu, to_host, chosen))
+        found = synchronization.SMALL_COPIES if bool(gpu_ns > max(host_ns, every_ns / 2)) else None
     elif rule == idle.FILE_IO.key:
         found = file_advice(_time_of_calls(states, attribution, rule))
     elif rule == idle.PEER_WAIT.key:
@@ -92,21 +97,6 @@ def _time_of_calls(states: ThreadStates, attribution: Attribution, rule: str) ->
 def _is_most(times: dict[str, int], wanted: Callable[[str], bool]) -> bool:
     """Return whether calls with the wanted names take more than half of the time."""
     return 2 * sum(ns for name, ns in times.items() if wanted(name)) > sum(times.values())
-
-
-def _is_usual_pace(attribution: Attribution) -> bool:
-    """Return whether most of the CPU time is between launches at their usual pace."""
-    length = attribution.pieces.length_of(attribution.of_rule(idle.CPU.key))
-    usual = length <= attribution.usual_gap_ns
-    return bool(taken(length, usual).sum() > length.sum() / 2)
-
-
-def _are_after_uploads(context: TraceContext, attribution: Attribution) -> bool:
-    """Return whether most of the idle time that waits cause follows copies to the GPU."""
-    chosen = attribution.of_rule(synchronization.IN_STEP.key)
-    to_gpu, to_host = (_behind(context, attribution, direction) & chosen for direction in (UPLOAD, DOWNLOAD))
-    gpu_ns, host_ns, every_ns = (attribution.pieces.length_of(each).sum() for each in (to_gpu, to_host, chosen))
-    return bool(gpu_ns > max(host_ns, every_ns / 2))
 
 
 def _behind(

@@ -77,9 +77,22 @@ def _finding(
     context, window = simulation.context, attribution.window
     advice, lost = advice_for(context, simulation.states, attribution, rule), attribution.idle_of(rule)
     in_ranges = _in_ranges(context, attribution, rule) if rule in PLACED else []
+    mostly = f", in range {in_ranges[0][1]}" if in_ranges and 2 * in_ranges[0][0] > lost else ""
+    rows = np.flatnonzero(attribution.of_rule(rule))
+    length = attribution.pieces.length_of(rows)
+    if len(rows) > LISTED:
+        # Only the longest are sorted.
+        mine = np.flatnonzero(length >= np.partition(length, -LISTED)[-LISTED])
+        rows, length = rows[mine], length[mine]
+    order = np.argsort(-length, kind="stable")[:LISTED]
+    chosen = gaps.iloc[rows[order]]
+    longest = tuple(
+        f"{units.duration(ns)} at {start / 1e9:.6f} s: {evidence}"
+        for ns, start, evidence in zip(length[order].tolist(), chosen["start_ns"], chosen["evidence"], strict=True)
+    )
     return make_finding(
         rule=rule,
-        headline=advice.headline.format(share=units.share(lost / window.length_ns), range=_mostly(in_ranges, lost)),
+        headline=advice.headline.format(share=units.share(lost / window.length_ns), range=mostly),
         lost_ns=lost,
         saving=_saving(simulation, known, replace(lost_time, advice=advice.advice)),
         advice=advice.advice,
@@ -92,7 +105,7 @@ def _finding(
             *costliest_line(context, attribution, rule),
             *_by_phase(context, attribution, rule),
             *(f"{units.duration(ns)} in range {text}" for ns, text in in_ranges[:LISTED]),
-            *_longest(gaps, attribution, rule),
+            *longest,
         ),
         device_id=attribution.device_id,
         window=window,
@@ -216,24 +229,3 @@ def _in_ranges(context: TraceContext, attribution: Attribution, rule: str) -> li
         np.add.at(idle, opened.code[at], high - low)
     rows = [(int(idle[at]), str(ranges["text"].cat.categories[at])) for at in np.flatnonzero(idle).tolist()]
     return sorted(rows, key=lambda row: (-row[0], row[1]))
-
-
-def _mostly(in_ranges: list[tuple[int, str]], lost: int) -> str:
-    """Return the range that holds more than half of the time, as a part of a sentence; empty where there is none."""
-    return f", in range {in_ranges[0][1]}" if in_ranges and 2 * in_ranges[0][0] > lost else ""
-
-
-def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[str, ...]:
-    """Return the longest pieces of a rule with their evidence."""
-    rows = np.flatnonzero(attribution.of_rule(rule))
-    length = attribution.pieces.length_of(rows)
-    if len(rows) > LISTED:
-        # Only the longest are sorted.
-        mine = np.flatnonzero(length >= np.partition(length, -LISTED)[-LISTED])
-        rows, length = rows[mine], length[mine]
-    order = np.argsort(-length, kind="stable")[:LISTED]
-    chosen = gaps.iloc[rows[order]]
-    return tuple(
-        f"{units.duration(ns)} at {start / 1e9:.6f} s: {evidence}"
-        for ns, start, evidence in zip(length[order].tolist(), chosen["start_ns"], chosen["evidence"], strict=True)
-    )

@@ -115,26 +115,21 @@ def _loop(context: TraceContext, process: int) -> str:
     return f"{loop} of process {tables.pid(process)}" if rank is None else f"{loop} of rank {rank}"
 
 
-def _fitted(context: TraceContext, window: Window, rule: str, rows: pd.DataFrame) -> str:
-    """Return the advice on a rule that fits what the capture shows."""
+def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
+    longest = rows[rows["what"] != ""].head(LISTED)
+    what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
+    steps = context.steps.measured_count if window.is_of_steps else 0
     found = None
     if rule == idle.FILE_IO.key:
         found = file_advice({str(call): int(ns) for call, ns in rows.groupby("what")["total_ns"].sum().items()})
     elif rule == idle.OFF_CPU.key:
         found = no_core_advice(context, window)
-    return found.advice if found else rule_of(rule).advice
-
-
-def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
-    longest = rows[rows["what"] != ""].head(LISTED)
-    what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
-    steps = context.steps.measured_count if window.is_of_steps else 0
     return make_finding(
         rule=rule,
         headline=rule_of(rule).without_gpu.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=estimated(lost, window.length_ns, "all of this time is saved"),
-        advice=_fitted(context, window, rule, rows),
+        advice=found.advice if found else rule_of(rule).advice,
         evidence=(
             *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),
             *(f"{units.duration(int(ns))} in {name}, {units.counted(count, 'time')}" for name, ns, count in what),

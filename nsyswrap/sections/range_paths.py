@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices
@@ -34,22 +33,17 @@ def modules(context: TraceContext, *parts: Pairs) -> pd.DataFrame:
     own = ~of_operators(ranges) & ~of_library(ranges)
     own[context.phases.marked.index.to_numpy()] = False
     own &= ~np.isin(array(ranges, "start"), array(context.steps.frame, "start"))
-    found = _of_kernels(context, parts, own)
-    if found.empty:
-        return _empty(_MODULES)
-    return _ordered(_by_path(found, _length(context, found), plain_names(ranges)), _MODULES)
-
-
-def _of_kernels(context: TraceContext, parts: Sequence[Pairs], wanted: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """Return kernels with those ranges around their launch that are wanted: operation and code of the text."""
     codes = context.trace[tables.RANGES]["text"].cat.codes.to_numpy()
-    kept = [(taken(context.operations.table, each.operation) == 0) & taken(wanted, each.range) for each in parts]
+    kept = [(taken(context.operations.table, each.operation) == 0) & taken(own, each.range) for each in parts]
     chosen = [
         Pairs(taken(each.operation, some), taken(each.range, some)) for each, some in zip(parts, kept, strict=True)
     ]
     operation, rows = (np.concatenate(column) for column in zip(*chosen, strict=True))
     frame = pd.DataFrame({"operation": operation, "text": codes[rows]}, copy=False)
-    return frame.sort_values("operation", kind="stable", ignore_index=True)
+    found = frame.sort_values("operation", kind="stable", ignore_index=True)
+    if found.empty:
+        return pd.DataFrame({name: np.empty(0, kind) for name, kind in _kinds(_MODULES).items()})
+    return _ordered(_by_path(found, _length(context, found), plain_names(ranges)), _MODULES)
 
 
 def _by_path(found: pd.DataFrame, length: Indices, names: Sequence[str]) -> pd.DataFrame:
@@ -99,10 +93,6 @@ def _length(context: TraceContext, found: pd.DataFrame) -> Indices:
     at = found["operation"].to_numpy()
     length: Indices = context.operations.end[at] - context.operations.start[at]
     return length
-
-
-def _empty(columns: list[str]) -> pd.DataFrame:
-    return pd.DataFrame({name: np.empty(0, kind) for name, kind in _kinds(columns).items()})
 
 
 def _kinds(columns: list[str]) -> dict[str, str]:

@@ -36,7 +36,9 @@ def run(context: TraceContext, window: Window) -> Section:
     names = _names(ranges)
     codes, unique = pd.factorize(names[rows])
     nesting = RangeNesting(ranges)
-    own = _own_pairs(context, nesting, window)
+    launched = _launched(context)
+    thread = coded(context.trace[tables.CALLS], "thread").only(taken(context.operations.call, launched))
+    own = _pairs(context, nesting, launched, thread, window)
     kernels = _kernels(context, names, own)
     handed = _handed_pairs(context, nesting, window)
     return Section(
@@ -71,13 +73,6 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
         of_domain, own = domain[pair >> 32], text[pair & 0xFFFFFFFF]
         labels.append(f"{of_domain}:{own}" if of_domain else own)
     return pd.Index(np.array(labels, dtype=object)[pairs] if len(pairs) else [], dtype=object)
-
-
-def _own_pairs(context: TraceContext, nesting: RangeNesting, window: Window) -> Pairs:
-    """Return each operation paired with each range around its launch on the launching thread."""
-    launched = _launched(context)
-    thread = coded(context.trace[tables.CALLS], "thread").only(taken(context.operations.call, launched))
-    return _pairs(context, nesting, launched, thread, window)
 
 
 def _handed_pairs(context: TraceContext, nesting: RangeNesting, window: Window) -> Pairs:

@@ -80,7 +80,10 @@ def find_outliers(
         excess = _against_median(length)[outliers].tolist()
         of_step = (chosen["name"].tolist(), array(chosen, "start").tolist(), array(chosen, "end").tolist(), excess)
         for at, name, start, end, more in zip(outliers.tolist(), *of_step, strict=True):
-            found.append((process, name, start, end, end - start, round(more), *_reason(grown, at)))
+            (device, part), part_grown = _most_grown(grown.parts, at, (NO_DEVICE, ""))
+            causes = {cause: each for (of, cause), each in grown.causes.items() if of == device and part == "idle_ns"}
+            reason = (device, part, part_grown, *_most_grown(causes, at, ""), *_most_grown(grown.phases, at, ""))
+            found.append((process, name, start, end, end - start, round(more), *reason))
     return typed_table(found, {name: str if name in _TEXTS else np.int64 for name in COLUMNS})
 
 
@@ -123,13 +126,6 @@ def _against_median(times: Times) -> Growth:
     """Return how much more time each step takes than the median step, in ns."""
     grown: Growth = times - np.median(times)
     return grown
-
-
-def _reason(grown: _Grown, at: int) -> tuple[int, str, int, str, int, str, int]:
-    """Return what grew most in one step against the median: device, part, cause and phase, with the growth of each."""
-    (device, part), part_grown = _most_grown(grown.parts, at, (NO_DEVICE, ""))
-    causes = {cause: each for (of, cause), each in grown.causes.items() if of == device and part == "idle_ns"}
-    return device, part, part_grown, *_most_grown(causes, at, ""), *_most_grown(grown.phases, at, "")
 
 
 def _most_grown(growth: Mapping[Key, Growth], at: int, nothing: Key) -> tuple[Key, int]:

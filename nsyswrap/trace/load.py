@@ -92,7 +92,12 @@ def _trace(export: Export, cleaner: Cleaner, unread: Names, reading: Reading) ->
     arrays, (counts, dropped, bounds) = read.arrays, _possible_rows(export, read)
     texts, strings = _texts(export, arrays), _cleaned(_strings(export, arrays), cleaner.symbol)
     session = read_session(export, cleaner)
-    devices, domains = devices_of(export), _domains(export, texts)
+    domains: dict[tuple[int, int], str] = {}
+    for thread, number, text, text_id in domain_rows(export):
+        process = export.whole(thread, schema.NVTX, "globalTid") & ~tables.THREAD_MASK
+        key = process, export.whole(number, schema.NVTX, "domainId")
+        domains[key] = cut_text(str(text)) if text is not None else texts.get(text_id, "")
+    devices = devices_of(export)
     if tables.RANGES.name in arrays:
         arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
         dropped |= _finish_ranges(read, session.duration_ns, bounds)
@@ -318,16 +323,6 @@ def _labels(export: Export, name: str) -> dict[int, str]:
         return {}
     found = export.rows(queries.pairs(name, "id", "label"))
     return {export.whole(key, name, "id"): str(label) for key, label in found if label is not None}
-
-
-def _domains(export: Export, texts: Mapping[int, str]) -> dict[tuple[int, int], str]:
-    """Return the name of each NVTX domain by process and number."""
-    found: dict[tuple[int, int], str] = {}
-    for thread, number, text, text_id in domain_rows(export):
-        process = export.whole(thread, schema.NVTX, "globalTid") & ~tables.THREAD_MASK
-        key = process, export.whole(number, schema.NVTX, "domainId")
-        found[key] = cut_text(str(text)) if text is not None else texts.get(text_id, "")
-    return found
 
 
 def _ranges(

@@ -1,7 +1,7 @@
 """The columns of a table of whole numbers from its leaf pages, under our names and with our values for NULL."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,16 +74,11 @@ def _combined(values: list[Array], *, is_product: bool) -> Array:
     """Return the product or the sum of columns."""
     if len(values) == 1:
         return values[0]
-    reach = _reaches(values)
+    reach = [max(int(each.max(initial=1)), -int(each.min(initial=-1))) for each in values]
     if (math.prod(reach) if is_product else sum(reach)) >= LARGE:
         raise UnknownFormatError
     found: Array = (np.multiply if is_product else np.add).reduce(values)
     return found
-
-
-def _reaches(values: Iterable[Array]) -> list[int]:
-    """Return the largest size of the numbers of each column, at least 1."""
-    return [max(int(each.max(initial=1)), -int(each.min(initial=-1))) for each in values]
 
 
 def first_rows(leaves: Leaves, rows: range) -> Array | None:

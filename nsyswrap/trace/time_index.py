@@ -89,23 +89,19 @@ def index_of(export: Export, source: Source, progress: Progress) -> TableIndex:
     reader = whole if source.spec is tables.COUNTERS else whole.only(_WHERE)
     found = []
     for columns in read_ahead((reader, part) for part in reader.parts):
-        found.append(_extent(columns, is_operation=source.spec.name in OPERATIONS))
+        rows = len(next(iter(columns.values())))
+        times = LIMITS.max, LIMITS.min, LIMITS.min
+        if "start" in columns:
+            start, end = columns["start"], ends_of(columns)
+            good = possible({"start": start, "end": end}, EVERY, is_operation=source.spec.name in OPERATIONS)
+            if good.any():
+                times = int(start[good].min()), int(start[good].max()), int(end[good].max())
+        ids = columns.get("correlation_id", np.empty(0, np.int64))
+        ids = ids[ids > 0]
+        extent = (rows, *times, int(ids.min(initial=LIMITS.max)), int(ids.max(initial=0)))
+        found.append(extent)
         progress(found[-1][0])
     return TableIndex(whole, *np.array(found, np.int64).reshape(-1, 6).T)
-
-
-def _extent(columns: Arrays, *, is_operation: bool) -> tuple[int, ...]:
-    """Return the number of rows of a part, its first start, last start and last end, and its lowest and highest id."""
-    rows = len(next(iter(columns.values())))
-    times = LIMITS.max, LIMITS.min, LIMITS.min
-    if "start" in columns:
-        start, end = columns["start"], ends_of(columns)
-        good = possible({"start": start, "end": end}, EVERY, is_operation=is_operation)
-        if good.any():
-            times = int(start[good].min()), int(start[good].max()), int(end[good].max())
-    ids = columns.get("correlation_id", np.empty(0, np.int64))
-    ids = ids[ids > 0]
-    return rows, *times, int(ids.min(initial=LIMITS.max)), int(ids.max(initial=0))
 
 
 def ends_of(columns: Arrays) -> Times:

@@ -61,6 +61,11 @@ def find_findings(
     def what(run: Simulation) -> WhatIf:
         return with_alternatives(run, change, rows, kernels.duration, converts, channels_last)
 
+    named = kernels.classifications
+    costliest = tuple(
+        f"{units.duration(int(time))} in {units.counted(count, 'launch')} of {named[int(str(kind))].name}"
+        for kind, time, count in summed.head(LISTED).itertuples()
+    )
     return (
         make_finding(
             rule=tensor_cores.LAYOUT.key,
@@ -69,7 +74,7 @@ def find_findings(
             saving=predict(simulation, what),
             advice=tensor_cores.LAYOUT.advice + (TIME_BOTH if converts_back else ""),
             evidence=(
-                *_costliest(kernels, summed),
+                *costliest,
                 *place_lines(simulation.context, rows[mine], kernels.duration[mine]),
             ),
             device_id=None,
@@ -101,12 +106,3 @@ def _moves_channels(call: OperatorCall) -> bool:
         return False
     before, after = sorted(order, key=lambda at: -of[at]), sorted(order, key=lambda at: -to[at])
     return tuple(before.index(each) for each in after) in MOVED
-
-
-def _costliest(kernels: ClassifiedKernels, summed: pd.DataFrame) -> tuple[str, ...]:
-    """Return one line for each of the kernels that take most time."""
-    named = kernels.classifications
-    return tuple(
-        f"{units.duration(int(time))} in {units.counted(count, 'launch')} of {named[int(str(kind))].name}"
-        for kind, time, count in summed.head(LISTED).itertuples()
-    )
