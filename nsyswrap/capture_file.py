@@ -25,9 +25,8 @@ from nsyswrap.events.alternatives import read_alternatives
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
-from nsyswrap.hardware.copy_rates import read_rates
-from nsyswrap.hardware.link_rates import read_link_rates
-from nsyswrap.hardware.product_rates import read_product_rates
+from nsyswrap.hardware.link_rates import read_link_rates, read_rates
+from nsyswrap.hardware.peak_rates import read_product_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
 from nsyswrap.loop.context import Settings

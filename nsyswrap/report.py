@@ -16,9 +16,8 @@ from nsyswrap.base import units
 from nsyswrap.base.errors import CannotTellError
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
-from nsyswrap.loop.extent import extent
+from nsyswrap.loop.extent import between, extent, part_read, recorded
 from nsyswrap.loop.pattern_steps import kernel_matcher
-from nsyswrap.loop.requested_window import between, part_read, recorded
 from nsyswrap.loop.step_detection import Steps, step_matcher
 from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes, TimelineData
 from nsyswrap.program.program import ProgramAlone, find_program

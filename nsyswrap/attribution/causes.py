@@ -8,6 +8,12 @@ A gap ends with operation E. Call r of thread T launched it::
 
 Segment A is cut where the activity of T changes. Every piece has one cause and one phase. Source: the table of causes
 in docs/sections/idle.md.
+
+Where labels cut spans::
+
+    spans     |-----------------|   |------|
+    labels         |aaaaa|bbb|   |cccc|
+    cut       |----|aaaaa|bbb|--|   |c|----|
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,11 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import rules
-from nsyswrap.attribution.cuts import cut
-from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.gaps import DeviceGaps
+from nsyswrap.attribution.launch_pace import find_loading_launches
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
-from nsyswrap.base.intervals import Indices, Spans, Times
+from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, places, within
 from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.off_cpu import has_switches
@@ -35,9 +40,11 @@ from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, blocks
 
+Codes = npt.NDArray[np.int32]
+
+
 CAUSES = tuple(rules.CAUSES)
 CODE = {cause: code for code, cause in enumerate(CAUSES)}
-
 _BY_STATE = {
     api_calls.PROFILER: "profiler",
     api_calls.MODULE_LOAD: "module_load",
@@ -61,6 +68,37 @@ _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))
 # numpy releases Python's lock, so two threads can work at the same time.
 _WORKERS = 2
 _WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
+
+
+def cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, Codes, Times, Times]:
+    """Return the parts of some spans between the changes of their label.
+
+    Returns:
+        Four arrays with one row for each part, in order of time: index of its span, its label, start and end in ns.
+    """
+    count = len(spans.start)
+    if not count:
+        return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
+    near = within(labels, int(spans.start[0]), int(spans.end[-1]))
+    # The times at which the label changes, and the labels before, between and after them.
+    edge = np.empty(2 * len(near.code), np.int64)
+    edge[0::2], edge[1::2] = near.spans
+    code = np.full(len(edge) + 1, otherwise, np.int32)
+    code[1::2] = near.code
+    # Where one span begins at the end of another, there is no time between them.
+    real = np.append(edge[1:] > edge[:-1], True)[: len(edge)]
+    edge, code = edge[real], np.append(code[:1], code[1:][real])
+    # The last span that starts before an edge is cut there if it ends later.
+    part = np.searchsorted(spans.start, edge, side="left") - 1
+    inside = np.flatnonzero((part >= 0) & (edge < spans.end[part]))
+    if not len(inside):
+        return np.arange(count), code[places(edge, spans.start)], spans.start, spans.end
+    place = part[inside]
+    part = np.repeat(np.arange(count), 1 + np.bincount(place, minlength=count))
+    start, end = spans.start[part], spans.end[part]
+    place += np.arange(1, len(place) + 1)
+    start[place] = end[place - 1] = edge[inside]
+    return part, code[places(edge, start)], start, end
 
 
 def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) -> Pieces:

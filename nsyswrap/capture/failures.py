@@ -17,9 +17,8 @@ from nsyswrap.capture.disk_space import (
     says_full,
 )
 from nsyswrap.capture.foreground import RunResult
-from nsyswrap.capture.locate import VARIABLE, Nsys, importer_of, missing_libraries
+from nsyswrap.capture.locate import VARIABLE, Nsys, importer_of, missing_libraries, version_in
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.programs import version_in
 from nsyswrap.capture.recorded_run import recorded_nsys
 from nsyswrap.capture.run_dir import quoted_output
 

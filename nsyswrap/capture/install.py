@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from nsyswrap.base.errors import NsysNotFoundError, NsyswrapError
-from nsyswrap.capture.distribution import (
+from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
+from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.unpack import (
     GET_NSYS_FROM_NVIDIA,
     Distribution,
+    build_tree,
     keyring_of,
     mirror_of,
     this_distribution,
 )
-from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
-from nsyswrap.capture.process import Output, output_of
-from nsyswrap.capture.unpack import build_tree
 
 NSYS_PACKAGES = ("nsight-systems", "nsight-systems-target")
 

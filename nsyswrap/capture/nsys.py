@@ -19,16 +19,14 @@ from nsyswrap.base.errors import CaptureError, CommandNotExecutableError, Comman
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.annotate.recording import ENDED_PHASE, WARM_UP_STEPS
 from nsyswrap.capture.arming import arming
-from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.convert import export_report, import_recorded, move_recorded
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, full_disk
 from nsyswrap.capture.failures import early_death, no_report
 from nsyswrap.capture.foreground import ForegroundCall, RunResult, TimeLimits, run_in_foreground
 from nsyswrap.capture.host_monitor import HostMonitor
-from nsyswrap.capture.inherited import inherited
-from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
+from nsyswrap.capture.inherited import inherited, kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.launcher import started_by_launcher
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Capabilities, Nsys, capabilities_of
 from nsyswrap.capture.options import (
     ARMED_RANGE,
     CaptureOptions,
@@ -58,8 +56,7 @@ from nsyswrap.capture.signals import (
     stopped_error,
 )
 from nsyswrap.capture.step_watch import PATIENCE_S, StepState, StepWatch
-from nsyswrap.capture.steps_alone import write_steps_alone
-from nsyswrap.capture.xray_file import write_xray
+from nsyswrap.capture.xray_file import write_steps_alone, write_xray
 
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31

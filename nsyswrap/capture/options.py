@@ -11,8 +11,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.capture.annotate.nvtx_calls import DOMAIN
 from nsyswrap.capture.annotate.recording import LATER, TEXT
-from nsyswrap.capture.capabilities import Capabilities
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Capabilities, Nsys
 from nsyswrap.capture.run_dir import RunDir
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from nsyswrap.base.errors import NsyswrapError
-from nsyswrap.capture.capabilities import capabilities_of
 from nsyswrap.capture.cost_probe import TIGHT
 from nsyswrap.capture.kept_measurement import driver_version, keep, kept, kept_at
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Nsys, capabilities_of
 from nsyswrap.capture.options import ARMED_RANGE, CaptureOptions, profile_invocation
 from nsyswrap.capture.probe_turns import LAUNCHES, LONGEST, Times, run_probes
 from nsyswrap.capture.run_dir import RunDir, private_folder

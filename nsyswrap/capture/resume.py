@@ -24,7 +24,7 @@ from nsyswrap.capture.result_folder import (
     reserve_folder,
 )
 from nsyswrap.capture.run_dir import TEMPORARY_PREFIX
-from nsyswrap.capture.steps_alone import write_steps_alone
+from nsyswrap.capture.xray_file import write_steps_alone
 
 
 @contextmanager

@@ -289,8 +289,8 @@ def measured_links(options: "CaptureOptions", folder: Path, *, quiet: bool, kept
         kept_only: Measure nothing, because other ranks use the GPUs at the same time.
     """
     from nsyswrap.capture.arming import program_python  # noqa: PLC0415 - loaded when something is captured
-    from nsyswrap.capture.link_rates import link_rates  # noqa: PLC0415
-    from nsyswrap.capture.steps_alone import ranks_in  # noqa: PLC0415
+    from nsyswrap.capture.product_rates import link_rates  # noqa: PLC0415
+    from nsyswrap.capture.xray_file import ranks_in  # noqa: PLC0415
 
     def announce() -> None:
         if not quiet:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, covered
 from nsyswrap.base.memo import memo
 from nsyswrap.events.api_calls import calls_named
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.events.thread_states import ThreadStates

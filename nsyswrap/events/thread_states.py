@@ -29,8 +29,7 @@ from nsyswrap.base.rows import chosen
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
 from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
-from nsyswrap.events.host_marks import find_marks
-from nsyswrap.events.host_record import NO_RECORD, NO_SAMPLES, HostRecord
+from nsyswrap.events.host_record import NO_RECORD, NO_SAMPLES, HostRecord, find_marks
 from nsyswrap.events.off_cpu import Moments, find_core_waits, find_fault_waits, find_off_cpu
 from nsyswrap.events.operations import Operations
 from nsyswrap.trace import tables

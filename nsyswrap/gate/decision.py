@@ -12,9 +12,8 @@ from nsyswrap.base import units
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.compare.comparison import OTHERS, ComparabilityIssue
 from nsyswrap.compare.estimates import MEAN, MEDIAN
-from nsyswrap.gate.blame import blame_words, blamed
 from nsyswrap.gate.change_points import ChangePoint, SeriesShape, SeriesTrend, change_points, trend_of
-from nsyswrap.gate.noise import FEWEST, MOST, is_certain, limit, middle, runs_needed
+from nsyswrap.gate.noise import FEWEST, MOST, blame_words, blamed, is_certain, limit, middle, runs_needed
 from nsyswrap.gate.timed_runs import (
     FEWEST_NEW,
     LEAST,

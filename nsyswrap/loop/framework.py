@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.events.api_calls import MPI, library_of
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import Operations, launch_rows
-from nsyswrap.loop.range_names import of_operators
+from nsyswrap.loop.injected_ranges import of_operators
 from nsyswrap.loop.work_sequence import REQUEST
 from nsyswrap.rules.program_kind import Framework, ProgramKind
 from nsyswrap.trace import tables

@@ -11,13 +11,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import covered, merge
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 
 STEP_TEXT = re.compile(r"(?:step|batch) \d+")
 
 Flags = npt.NDArray[np.bool_]
+
+
+# What nsys adds to the name of an operator: numbers that differ from call to call.
+_NUMBERS = re.compile(r",? ?\b(?:op_id|seq|sizes|input_op_ids) = .*$", re.DOTALL)
+_OPERATOR = re.compile(r"^(?:aten|autograd|torch|prim|c10d?|nccl|_c10d_functional)::")
 
 
 def injected_steps(ranges: pd.DataFrame) -> Flags:
@@ -100,3 +105,13 @@ def repeated(ranges: pd.DataFrame, phase: npt.NDArray[np.int32]) -> Flags:
             mine = np.flatnonzero(ours & (thread == each) & (phase == code))
             are_repeated[mine] = covered(merge(start[theirs], end[theirs]), start[mine], start[mine] + 1) > 0
     return are_repeated
+
+
+def plain_names(ranges: pd.DataFrame) -> list[str]:
+    """Return the text of each category of the column ``text`` without the numbers of a call."""
+    return [_NUMBERS.sub("", str(text)) or str(text) for text in ranges["text"].cat.categories]
+
+
+def of_operators(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return for each range whether it is a call of an operator of PyTorch."""
+    return tables.rows_where(ranges["text"], lambda text: _OPERATOR.match(text) or _NUMBERS.search(text))

@@ -12,7 +12,7 @@ import pandas as pd
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import time_limit
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.events.operations import Operations
 from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
 from nsyswrap.loop.injected_ranges import injected_steps, repeated

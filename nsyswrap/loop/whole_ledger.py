@@ -23,7 +23,7 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import devices_of, use_physical_devices
 from nsyswrap.trace.read_table import Arrays, texts_of
-from nsyswrap.trace.time_index import LIMITS, Progress, TableIndex, read_ahead
+from nsyswrap.trace.row_choice import LIMITS, Progress, TableIndex, read_ahead
 from nsyswrap.trace.valid_rows import EVERY, possible
 
 _COLUMNS = frozenset({"start", "end", "device_id", "process", "name_id", "bytes"})

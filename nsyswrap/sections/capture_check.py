@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from nsyswrap.attribution.page_migrations import find_migrations
+from nsyswrap.attribution.copy_table import find_migrations
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window

@@ -10,8 +10,7 @@ import pandas as pd
 
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
-from nsyswrap.attribution.idle_accounts import idle_accounts
-from nsyswrap.attribution.idle_codes import numbered, sums_by_gap
+from nsyswrap.attribution.idle_accounts import idle_accounts, numbered, sums_by_gap
 from nsyswrap.base.intervals import NOTHING, Window
 from nsyswrap.base.row_sums import typed_table
 from nsyswrap.events import api_calls

@@ -1,6 +1,12 @@
-"""The headline and the advice of each rule of idle time, adapted to what the capture shows."""
+"""The headline and the advice of each rule of idle time, adapted to what the capture shows.
 
-from collections.abc import Callable
+The capture has the names of calls and not their arguments. ``fsync`` and ``pwrite`` are about files; ``write`` may also
+be about a terminal or a pipe, where it waits until somebody reads.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,10 +23,18 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.identity import ranks_of_mpi
 from nsyswrap.ranks.mpi_collectives import find_last_rank
 from nsyswrap.rules import CAUSES, host, idle, rule_of, synchronization
+from nsyswrap.rules.idle import READS, SYNCS, WRITES
 from nsyswrap.rules.rule import Advice
-from nsyswrap.sections.file_advice import file_advice
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
+
+# Calls of the C library that work on files, pipes, terminals and sockets alike. Source: POSIX; `pread` and `pwrite`
+# fail on what has no position, so they are about files.
+_SUFFIX = r"(?:64)?(?:_unlocked)?"
+_WRITES = re.compile(r"(?:writev?|f(?:write|puts|putc|printf|flush|close)|vfprintf|putc|putw)" + _SUFFIX)
+_READS = re.compile(r"(?:readv?|f(?:read|gets|getc)|getc|getline|getdelim)" + _SUFFIX)
+_SYNCS = re.compile(r"f(?:data)?sync|syncfs?|sync_file_range|msync")
+
 
 OWN_RULES = (*(each.key for each in CAUSES.values()), *(each.rule.key for each in ROOT_CAUSES if not each.has_section))
 """The rules whose findings are part of the section on idle time."""
@@ -30,6 +44,16 @@ WARM = " in steps that should be warm"
 # Where the program's own threads use this share of its cores, they are too many for them; else other programs use the
 # cores. Source: ours; two equally busy programs leave one half to each.
 OWN_SHARE = 0.75
+
+
+def file_advice(time_of_call: Mapping[str, int]) -> Advice | None:
+    """Return advice that fits the call with most of the time; None where its name says nothing more."""
+    # The first by name where several have most of the time.
+    call = min(time_of_call, key=lambda call: (-time_of_call[call], call), default="")
+    for pattern, case in ((_WRITES, WRITES), (_READS, READS), (_SYNCS, SYNCS)):
+        if pattern.fullmatch(call):
+            return replace(case, advice=case.advice.format(call=call))
+    return None
 
 
 def _of_last_rank(context: TraceContext, attribution: Attribution) -> Advice | None:

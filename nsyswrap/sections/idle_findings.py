@@ -13,11 +13,11 @@ from nsyswrap.base import units
 from nsyswrap.base.intervals import Spans, Window, covered, innermost, merge, overlay
 from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
-from nsyswrap.events.host_marks import find_marks
+from nsyswrap.events.host_record import find_marks
 from nsyswrap.events.off_cpu import has_switches
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.injected_ranges import of_operators
 from nsyswrap.loop.phase_detection import of_library
-from nsyswrap.loop.range_names import of_operators
 from nsyswrap.model import ENDED_AT, MOST_SAMPLES, Finding, Severity
 from nsyswrap.rules import host, memory, rule_of
 from nsyswrap.rules.idle import CPU, PROFILER, UNKNOWN

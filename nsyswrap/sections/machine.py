@@ -15,14 +15,12 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.rules import idle, rule_of
 from nsyswrap.rules.host import PAGE_FAULTS
 from nsyswrap.sections import gpu_clocks
-from nsyswrap.sections.file_advice import file_advice
-from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
+from nsyswrap.sections.gpu_clocks import energy_words, find_clocks, find_step_energy, slowed_finding
 from nsyswrap.sections.host_time import find_host_time
-from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, page_use
+from nsyswrap.sections.idle_advice import NO_CORE, core_use, file_advice, no_core_advice, page_use
 from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.sections.step_energy import energy_words, find_step_energy
 from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import estimated
 

@@ -16,15 +16,15 @@ from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.kernel_work import has_block_a_channel
-from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
+from nsyswrap.hardware.occupancy_calculator import UNKNOWN_LIMITER
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
-from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.summaries import kernels_by_device, launch_groups
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict

@@ -10,10 +10,9 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import RowsRead, load_export, sources_of
 from nsyswrap.trace.read_table import Arrays, texts_of
-from nsyswrap.trace.row_choice import RowChoice
+from nsyswrap.trace.row_choice import LIMITS, RowChoice, TableIndex, ends_of, index_of
 from nsyswrap.trace.schema import Source
 from nsyswrap.trace.tables import Trace
-from nsyswrap.trace.time_index import LIMITS, TableIndex, ends_of, index_of
 from nsyswrap.trace.valid_rows import EVERY, find_bounds
 
 # All times that are possible.

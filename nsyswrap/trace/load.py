@@ -16,11 +16,9 @@ from nsyswrap.trace import counters, queries, schema, tables
 from nsyswrap.trace.connection import AGAIN, Export, opened
 from nsyswrap.trace.description import read_epoch, read_gpus, read_session, read_uuids
 from nsyswrap.trace.identity import report_identity
-from nsyswrap.trace.library_calls import read_library_calls
-from nsyswrap.trace.nccl_calls import read_nccl_calls
-from nsyswrap.trace.payloads import domain_rows
+from nsyswrap.trace.library_calls import read_library_calls, read_nccl_calls
+from nsyswrap.trace.payloads import domain_rows, read_samples
 from nsyswrap.trace.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
-from nsyswrap.trace.samples import read_samples
 from nsyswrap.trace.schema import Source
 from nsyswrap.trace.tables import SPECS, TableSpec, Trace, is_constant
 from nsyswrap.trace.valid_rows import Bounds, find_bounds, keep_possible

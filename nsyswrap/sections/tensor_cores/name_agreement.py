@@ -11,7 +11,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict, as_written, classify, subject
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
+from nsyswrap.sections.summaries import kernels_by_device, launch_groups
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, worst
 
 # Kernels with a known verdict are measured from this share of kernel time.
