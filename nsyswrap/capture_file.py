@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import CaptureError, ExportError
 from nsyswrap.base.privacy import Cleaner, neutral
 from nsyswrap.capture.recorded_run import (
+    ALTERNATIVES_TABLE,
     CAPTURE_SUFFIXES,
     XRAY_TABLE,
     recorded_alternatives,
@@ -97,10 +98,11 @@ def xray_of(capture: Path) -> XrayRecord:
 
 
 def shared_xray(capture: Path, cleaner: Cleaner) -> dict[str, dict[str, object]]:
-    """Return the table of a redacted export that holds its X-ray step.
+    """Return the tables of a redacted export that hold its X-ray step and the measured alternatives.
 
     Files are those of their package, or the name alone; of the rest, names of functions, classes, modules and operators
     are texts, and all other texts are left out.
     """
-    record = xray_of(capture)
-    return {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}
+    record, measured = xray_of(capture), read_alternatives(recorded_alternatives(capture)).shared()
+    found = {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}
+    return found | ({ALTERNATIVES_TABLE: measured} if measured else {})

@@ -11,6 +11,7 @@ GPU first waits while the CPU launches a turn, so that the CPU does not count::
 
 import json
 import math
+import os
 import signal
 import statistics
 import sys
@@ -376,6 +377,7 @@ class AttentionParts:
         self._scale, self._dropout, self._masks = 1.0, 0.0, list[tuple[str, int, bool]]()
         factors = list(tensors_in(first["inputs"]))[-2:]
         self._at = [self._place(each) for each in (*factors, list(tensors_in(last["inputs"]))[-1])]
+        self._width = factors[0]["shape"][-1]
         if "baddbmm" in first["name"]:
             self._scale *= first["inputs"][4]
         for each in alternative["operators"][1:-1]:
@@ -401,7 +403,13 @@ class AttentionParts:
             self._masks += [(name, at, kept) for at in of if at not in self._at]
 
     def fill(self, tensors: list[Tensor]) -> None:
-        """Let masks hold what they hold in a program; the others mask nothing."""
+        """Let masks hold what they hold in a program, the others mask nothing, and scores have their usual size.
+
+        The number that scales scores is not always recorded. Of large scores a softmax shows little but the rounding.
+        """
+        queries = tensors[self._at[0]]
+        if 0 not in queries.stride():
+            queries.div_(self._scale * math.sqrt(self._width))
         for name, at, kept in self._masks:
             mask = tensors[at]
             if name == "add":
@@ -612,4 +620,7 @@ def main(began: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(time.monotonic()))
+    code = main(time.monotonic())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the end of libraries and compilers takes time, and the alarm would kill the process in it

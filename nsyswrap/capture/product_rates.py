@@ -140,10 +140,10 @@ def output_of_program(command: Sequence[str], environ: Mapping[str, str], timeou
     """Run a program that measures, and return the text that it printed.
 
     Raises:
-        OSError: It could not be started, took too long, or says why it measured nothing.
+        OSError: It could not be started, took too long, or printed nothing and says why.
     """
     output = output_of(command, timeout_s=timeout_s, env=environ)
-    if output.code:
+    if output.code and not output.stdout:
         lines = output.stderr.strip().splitlines()
         raise OSError(lines[-1] if lines else f"exit code {output.code}")
     return output.stdout

@@ -13,25 +13,20 @@ from functools import partial
 
 import numpy as np
 
-from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
     Flags,
+    OperatorWindow,
     all_tensors,
-    costliest_places,
-    find_if_costly,
-    find_operators,
     inputs,
-    named,
     of_calls,
     outputs,
 )
-from nsyswrap.sections.places import Place, lines_of
+from nsyswrap.sections.places import Place
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
@@ -42,26 +37,17 @@ HALF = 0.5
 CASTS = frozenset({"copy_", "_to_copy"})
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding where work in FP64 takes enough of the window."""
-    joined = find_operators(simulation.context, kernels)
-    if joined is None or not (wide := joined.exact & of_calls(joined, _is_wide)).any():
-        return ()
-    places = costliest_places(joined, wide)
+    joined = found.joined
+    wide = joined.exact & of_calls(joined, _is_wide)
     is_chosen = not any(each.dtype in FLOATS for call in joined.calls for each in all_tensors(call))
     first = next((Place.of(call) for call in joined.calls if _begins(call)), None)
-    began = () if first is None or not str(first) else (f"FP64 begins in {first}",)
-    return find_if_costly(
-        rule=compute.DOUBLE.key,
-        headline=compute.DOUBLE.headline,
-        words={"place": named(places)},
-        lost_ns=int(joined.own_ns[wide].sum()),
-        change=partial(_narrower, joined, wide),
-        advice=compute.DOUBLE.advice,
-        evidence=(*lines_of(places, int(joined.own_ns[wide].sum())), *began),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
+    return found.finding(
+        compute.DOUBLE,
+        wide,
+        partial(_narrower, joined, wide),
+        evidence=() if first is None or not str(first) else (f"FP64 begins in {first}",),
         worst=Severity.NOTE if is_chosen else Severity.PROBLEM,
     )
 

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
@@ -31,21 +30,16 @@ from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
 from nsyswrap.rules.rule import Rule
 from nsyswrap.sections.compute.attention_by_parts import by_parts
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
     Flags,
+    OperatorWindow,
     all_tensors,
-    costliest_places,
     fewer,
-    find_if_costly,
-    find_operators,
     inputs,
     memory_rate,
-    named,
     outputs,
 )
 from nsyswrap.sections.compute.passed_tensors import used_later
-from nsyswrap.sections.places import lines_of
 from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
@@ -89,35 +83,22 @@ class Function(NamedTuple):
     size: int
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding for each kind of function whose parts take enough of the window."""
-    joined = find_operators(simulation.context, kernels)
-    if joined is None or simulation.context.xray is None:
+    joined = found.joined
+    if found.context.xray is None:
         return ()
-    found = find_functions(joined.calls)
-    group = _groups(joined.calls, found)
+    functions = find_functions(joined.calls)
+    group = _groups(joined.calls, functions)
     group[np.unique(joined.call[by_parts(joined)])] = -1
-    remain = dict(_remain(simulation.context, joined, found, group))
+    remain = dict(_remain(found.context, joined, functions, group))
     findings: list[Finding] = []
-    for rule in dict.fromkeys(each.rule for each in found):
-        mine = np.isin(group // 2, [at for at, each in enumerate(found) if each.rule is rule]) & (group >= 0)
+    for rule in dict.fromkeys(each.rule for each in functions):
+        mine = np.isin(group // 2, [at for at, each in enumerate(functions) if each.rule is rule]) & (group >= 0)
         own = np.where(mine, group, -1)
-        chosen = joined.exact & np.append(mine, False)[joined.call]
         kinds = {at: share for at, share in remain.items() if (own == at).any()}
-        places = costliest_places(joined, chosen)
-        findings += find_if_costly(
-            rule=rule.key,
-            headline=rule.headline,
-            words={"place": named(places)},
-            lost_ns=int(joined.own_ns[chosen].sum()),
-            change=partial(_at_once, joined, own, kinds, [each for each in found if each.rule is rule]),
-            advice=rule.advice,
-            evidence=lines_of(places, int(joined.own_ns[chosen].sum())),
-            simulation=simulation,
-            kernels=kernels,
-            window=window,
-            is_usual=True,
-        )
+        change = partial(_at_once, joined, own, kinds, [each for each in functions if each.rule is rule])
+        findings += found.finding(rule, joined.exact & np.append(mine, False)[joined.call], change, is_usual=True)
     return tuple(findings)
 
 
