@@ -44,12 +44,7 @@ def measure_alternatives(python: Sequence[str], alternatives: Sequence[dict[str,
 
 
 def _measured(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Run the program that measures; return the GPU, and what was measured of each alternative.
-
-    Raises:
-        OSError: As ``output_of_program``.
-        ValueError: What it printed cannot be read.
-    """
+    """Run the program that measures; return the GPU, and what was measured of each alternative."""
     environ = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
         wanted = Path(folder) / "alternatives.json"

@@ -247,11 +247,7 @@ def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
 
 
 def _check_may_run_again(run: RunResult, injection: Injection) -> None:
-    """Check that a program which ended before its recording began may run once more, without a question.
-
-    Raises:
-        NothingRecordedError: It failed, was ended, or took too long.
-    """
+    """Check that a program which ended before its recording began may run once more, without a question."""
     if injection.is_waiting:
         raise NothingRecordedError("nothing was recorded: nsyswrap trigger was not used", hint="", exit_code=run.code)
     if run.code == 0 and run.stopped_by is None and not run.timed_out and run.wall_ns <= PATIENCE_S * 1e9:
@@ -287,11 +283,7 @@ def _recorded_steps(injection: Injection, watch: StepWatch) -> dict[str, object]
 
 
 def _check_space(*folders: Path) -> None:
-    """Check that nsys can write its files, before a program runs for hours.
-
-    Raises:
-        CaptureError: It cannot.
-    """
+    """Check that nsys can write its files, before a program runs for hours."""
     full = full_disk(folders)
     if full is not None:
         raise CaptureError(f"nsys cannot record: {full}", hint=DISK_FULL_HINT)

@@ -218,11 +218,7 @@ def _check(options: CaptureOptions) -> None:
 
 
 def _check_steps(text: str) -> None:
-    """Check that a text names at least one step.
-
-    Raises:
-        UsageError: It does not.
-    """
+    """Check that a text names at least one step."""
     first, _, end = text.partition(":")
     is_number = _STEPS.fullmatch(text) is not None and int(first) < int(end or 2 * int(first))
     names_steps = is_number or text in {"", ALL_STEPS, LATER}

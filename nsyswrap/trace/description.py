@@ -182,11 +182,7 @@ def _capability(export: Export, *parts: object) -> tuple[int, int] | None:
 
 
 def _number(export: Export, value: object, field: str, column: str) -> int:
-    """Return a number of a GPU in bytes, bytes/s or Hz, in whatever unit the export has it.
-
-    Raises:
-        ExportError: It is no number.
-    """
+    """Return a number of a GPU in bytes, bytes/s or Hz, in whatever unit the export has it."""
     if isinstance(value, str) and field in SCALES and (found := from_text(value)) is not None:
         return found
     return in_base_unit(field, export.whole(value, schema.GPUS, column))

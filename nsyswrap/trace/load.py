@@ -266,11 +266,7 @@ def _texts(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
 
 
 def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
-    """Return the texts with some ids.
-
-    Raises:
-        ExportError: The export has no text at all: without names no collective, no step and no phase can be found.
-    """
+    """Return the texts with some ids."""
     every, found = list(ids), dict[int, str]()
     if every and not _has_texts(export):
         raise ExportError(
@@ -379,11 +375,7 @@ def use_physical_devices(columns: Arrays, devices: Devices) -> None:
 
 
 def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
-    """Check that the lengths of each table's events add up within int64; the events are sorted by start.
-
-    Raises:
-        ExportError: They do not, so that totals would be wrong.
-    """
+    """Check that the lengths of each table's events add up within int64; the events are sorted by start."""
     for name, columns in arrays.items():
         if "end" not in columns or not len(columns["start"]):
             continue

@@ -204,11 +204,7 @@ class TableReader:
             raise _column_at_fault(own, self.source) or error from error
 
     def _decode(self, pages: PageColumns, part: TablePart) -> int:
-        """Read a part from its pages.
-
-        Raises:
-            UnknownFormatError: SQLite has to read it.
-        """
+        """Read a part from its pages."""
         rows = 0
         self._begin_codes(part)
         for count, columns in pages.batches(part.pages):

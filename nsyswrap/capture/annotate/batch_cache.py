@@ -55,11 +55,7 @@ def _cached(load: Call, torch: Any, count: int) -> Call:
 
 
 def _advance_sampler(iterator: Any) -> None:
-    """Take the next indices from the sampler, after those that were already sent to worker processes.
-
-    Raises:
-        StopIteration: The epoch is over.
-    """
+    """Take the next indices from the sampler, after those that were already sent to worker processes."""
     if iterator._sampler_iter is None:  # noqa: SLF001
         iterator._reset()  # noqa: SLF001
     ahead = getattr(iterator, AHEAD, None)

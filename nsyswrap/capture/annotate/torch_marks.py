@@ -113,11 +113,7 @@ def _frame_skipper(torch: Any, *, inner: bool = False) -> Callable[[CodeType], o
 
 
 def _step_code() -> CodeType:
-    """Return the code of the steps of all optimizers: each class gets its step from one function of torch.
-
-    Raises:
-        LookupError: This version of torch has no such function.
-    """
+    """Return the code of the steps of all optimizers: each class gets its step from one function of torch."""
     made_by = _optimizers().Optimizer.profile_hook_step.__code__
     step = next((each for each in made_by.co_consts if isinstance(each, CodeType)), None)
     if step is None or "args" not in step.co_varnames:

@@ -118,12 +118,7 @@ class XRay:
         return f"{self._path}{f'.{len(self._paths) + 1}' if self._paths else ''}{OPERATORS_SUFFIX}"
 
     def _begin_observing(self) -> None:
-        """Turn everything on.
-
-        Raises:
-            LookupError: There can be no X-ray step.
-            Exception: Another one of this version of torch.
-        """
+        """Turn everything on."""
         if not hasattr(sys, "monitoring"):
             raise LookupError(f"Python {sys.version_info[0]}.{sys.version_info[1]} cannot monitor calls, 3.12 can")
         torch, autograd = self._torch, self._torch._C._autograd
