@@ -71,13 +71,7 @@ VALUES: Mapping[str, Maker] = {
 
 
 class Whole(NamedTuple):
-    """What a report of some ranks takes from all ranks of a job.
-
-    Attributes:
-        window: The window.
-        gpus: All GPUs.
-        values: Values that replace those of ``VALUES``.
-    """
+    """What a report of some ranks takes from all ranks of a job."""
 
     window: Window
     gpus: tuple[Gpu, ...]

@@ -125,14 +125,7 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
 
 @dataclass(frozen=True)
 class _Explainer:
-    """Finds the causes of some gaps of one device, thread by thread.
-
-    Attributes:
-        context: The trace, its operations and its phases.
-        states: What the threads do inside the window.
-        found: The gaps.
-        number: Index of the first of them among all gaps of the device.
-    """
+    """Finds the causes of some gaps of one device, thread by thread."""
 
     context: TraceContext
     states: ThreadStates

@@ -60,18 +60,7 @@ def has_loader_processes(trace: Trace, phases: Phases, process: int) -> bool:
 
 @dataclass(frozen=True)
 class IdlePieces:
-    """The pieces of one device's idle time; at least one.
-
-    Attributes:
-        context: The trace, its events and its loop.
-        states: What the threads do inside the window.
-        device_id: The GPU.
-        window: Interval of time.
-        gaps: Its gaps, with the operation that ends each.
-        pieces: Its idle time with causes, at least one piece for each gap.
-        copies: The copies of the window on all devices, as ``find_copies`` returns them.
-        launches: The operations of the window on all devices whose launch is known.
-    """
+    """The pieces of one device's idle time; at least one."""
 
     context: TraceContext
     states: ThreadStates

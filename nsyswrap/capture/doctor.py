@@ -52,14 +52,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of the machine, with its result.
-
-    Args:
-        name: What was checked.
-        status: Whether it works.
-        detail: What was found.
-        remedy: How to fix it; empty if nothing needs to be done.
-    """
+    """One check of the machine, with its result."""
 
     name: str
     status: Status

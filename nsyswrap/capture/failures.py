@@ -45,7 +45,15 @@ def no_report(
         code = "" if run.code == CaptureError.exit_code else f"; the program ended with code {run.code}"
         return CaptureError(f"{death}, so there is no report{code}", hint=f"{_DEATH_HINT}{kept}")
     if unfinished is not None:
-        return _importer_failed(run, nsys, kept)
+        importer = importer_of(nsys)
+        missing = missing_libraries(importer) if importer is not None else ()
+        cause = f": its importer lacks {', '.join(missing)}" if missing else quoted_output(run.nsys_output)
+        remedy = (
+            f"Install the packages that hold {', '.join(missing)}, or run 'nsyswrap setup'"
+            if missing
+            else "Run 'nsyswrap doctor'"
+        )
+        return CaptureError(f"nsys recorded the program but could not write its report{cause}", hint=f"{remedy}{kept}")
     return _nothing_recorded(run, options)
 
 
@@ -163,15 +171,3 @@ def recorder_of(path: Path, reason: str) -> tuple[int, ...]:
         start = file.read(_START_BYTES)
     named = _RECORDER.search(start.decode(errors="replace")) or _NAMED_RECORDER.search(reason)
     return version_in((named[1] if named else recorded_nsys(path)).replace("@", "."))
-
-
-def _importer_failed(run: RunResult, nsys: Nsys, kept: str) -> CaptureError:
-    importer = importer_of(nsys)
-    missing = missing_libraries(importer) if importer is not None else ()
-    cause = f": its importer lacks {', '.join(missing)}" if missing else quoted_output(run.nsys_output)
-    remedy = (
-        f"Install the packages that hold {', '.join(missing)}, or run 'nsyswrap setup'"
-        if missing
-        else "Run 'nsyswrap doctor'"
-    )
-    return CaptureError(f"nsys recorded the program but could not write its report{cause}", hint=f"{remedy}{kept}")

@@ -45,13 +45,7 @@ _FLAG = re.compile(r"^\s*(?:\([A-Za-z]+\)\s+)?(?:-\w,\s*)?(--[a-z][a-z0-9-]*)", 
 
 @dataclass(frozen=True, slots=True)
 class RunningProgram:
-    """A program that runs.
-
-    Args:
-        path: The program.
-        version: Its version, such as ``(2023, 4, 4, 54)``.
-        source: Where it was found, for messages.
-    """
+    """A program that runs."""
 
     path: Path
     version: tuple[int, ...]
@@ -213,13 +207,7 @@ def missing_in(ldd_output: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The flags that one nsys knows.
-
-    Args:
-        traces: Values of ``nsys profile --trace``.
-        profile_flags: Flags of ``nsys profile``, with their dashes.
-        export_flags: Flags of ``nsys export``, with their dashes.
-    """
+    """The flags that one nsys knows."""
 
     traces: frozenset[str]
     profile_flags: frozenset[str]

@@ -125,13 +125,7 @@ class Watching:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A run of the program that left a report.
-
-    Attributes:
-        run: Its result.
-        notes: Sentences about it.
-        steps: Which steps were recorded; empty where the program did not choose them.
-    """
+    """A run of the program that left a report."""
 
     run: RunResult
     notes: tuple[str, ...]
@@ -241,7 +235,10 @@ def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
             if recorded[0].started and not injection.begun:
                 _check_may_run_again(recorded[0], injection)
                 return None
-            _name_first_report(private)
+            # Where there are several reports, nsys numbers them from 1.
+            first, only = private / NUMBERED_REPORT.format(1), private / REPORT_NAME
+            if first.is_file() and not only.exists():
+                first.rename(only)
         notes += _keep_report(recorded, options, nsys, (temporary, private))
         return _Attempt(recorded[0], notes, {} if steps is None else _recorded_steps(injection, steps))
 
@@ -259,13 +256,6 @@ def _check_may_run_again(run: RunResult, injection: Injection) -> None:
         hint="Record it from its start with --steps all",
         exit_code=run.code or CaptureError.exit_code,
     )
-
-
-def _name_first_report(private: Path) -> None:
-    """Give the first of several reports the name of the only one; nsys numbers them from 1."""
-    first, only = private / NUMBERED_REPORT.format(1), private / REPORT_NAME
-    if first.is_file() and not only.exists():
-        first.rename(only)
 
 
 def _recorded_steps(injection: Injection, watch: StepWatch) -> dict[str, object]:

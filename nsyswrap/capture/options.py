@@ -102,12 +102,7 @@ class CaptureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command line of nsys, with notes for the user.
-
-    Args:
-        argv: Program and arguments.
-        notes: Sentences about requested options that it leaves out.
-    """
+    """A command line of nsys, with notes for the user."""
 
     argv: tuple[str, ...]
     notes: tuple[str, ...] = ()

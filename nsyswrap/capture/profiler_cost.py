@@ -88,7 +88,9 @@ def profiler_cost(
         alone, recorded, armed = measure(options, nsys)
     except (NsyswrapError, OSError, ValueError) as error:
         return {"conditions": conditions, "calls": {}, "pace": {}, FAILURE: str(error)}
-    measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded)), ARMED: _slowed(alone, armed)}
+    ratios = [_ratios(alone, armed, step, TIGHT)[1] for step in STEP_OF.values() if step in alone and step in armed]
+    slowed = max(round(statistics.mean(ratios), 3), 1.0) if ratios else None
+    measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded)), ARMED: slowed}
     if measured["calls"]:
         keep(path, measured)
     return {"conditions": conditions, **measured}
@@ -249,12 +251,6 @@ def _ratios(alone: Times, recorded: Times, call: str, setting: str) -> list[floa
     """Return how many times as long a call takes under nsys: the quartiles over its blocks."""
     pairs = zip(alone[call][setting], recorded[call][setting], strict=True)
     return statistics.quantiles(under / without for (without, _), (under, _) in pairs)
-
-
-def _slowed(alone: Times, armed: Times) -> float | None:
-    """Return how many times as long training steps take under nsys that is armed, at least 1; None where none ran."""
-    ratios = [_ratios(alone, armed, step, TIGHT)[1] for step in STEP_OF.values() if step in alone and step in armed]
-    return max(round(statistics.mean(ratios), 3), 1.0) if ratios else None
 
 
 def _quartiles(alone: Times, recorded: Times, call: str, setting: str) -> list[float]:

@@ -111,7 +111,16 @@ def _locked(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _lock(descriptor, path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _in_use(path.parent, _holder(descriptor)) from None
+            except OSError as error:
+                holder = _holder(descriptor)
+                if error.errno not in _NO_LOCKS:
+                    raise
+                if holder is not None and holder.lives():
+                    raise _in_use(path.parent, holder) from error
         except BaseException:
             os.close(descriptor)
             raise
@@ -119,19 +128,6 @@ def _locked(path: Path) -> int:
             if path.stat().st_ino == os.fstat(descriptor).st_ino:
                 return descriptor
         os.close(descriptor)  # its holder removed it before we locked it
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise _in_use(path.parent, _holder(descriptor)) from None
-    except OSError as error:
-        holder = _holder(descriptor)
-        if error.errno not in _NO_LOCKS:
-            raise
-        if holder is not None and holder.lives():
-            raise _in_use(path.parent, holder) from error
 
 
 def _holder(descriptor: int) -> Holder | None:
@@ -150,12 +146,7 @@ def _in_use(folder: Path, holder: Holder | None) -> FolderInUseError:
 
 @dataclass(frozen=True, slots=True)
 class ReservedFolder:
-    """A folder that only this process writes to.
-
-    Args:
-        folder: The folder.
-        created: Whether it is new.
-    """
+    """A folder that only this process writes to."""
 
     folder: Path
     created: bool
@@ -205,7 +196,13 @@ def _reserved(stack: ExitStack, folder: Path, *, force: bool) -> ReservedFolder:
         except OSError as error:
             raise _cannot_create(folder, error) from error
         if not force:
-            _check_free(folder)
+            if is_interrupted(folder):
+                raise UsageError(
+                    f"{folder} holds an interrupted run",
+                    hint=f"Finish it with 'nsyswrap resume {folder}', or replace it with --force",
+                )
+            if any(path.name not in {LOCK_NAME, RUN_FOLDER} for path in folder.iterdir()):
+                raise _taken(folder)
         stack.push(attempt.pop_all())
     return ReservedFolder(folder, created)
 
@@ -223,17 +220,6 @@ def _check_no_nsys(folder: Path) -> None:
                     f"{folder} is in use by nsys, process {entry.name}, of a run that was killed",
                     hint="Wait until it has written its report, or end that process",
                 )
-
-
-def _check_free(folder: Path) -> None:
-    """Check that a folder holds nothing but what a run left that was killed before it had recorded anything."""
-    if is_interrupted(folder):
-        raise UsageError(
-            f"{folder} holds an interrupted run",
-            hint=f"Finish it with 'nsyswrap resume {folder}', or replace it with --force",
-        )
-    if any(path.name not in {LOCK_NAME, RUN_FOLDER} for path in folder.iterdir()):
-        raise _taken(folder)
 
 
 def _remove_empty(folder: Path) -> None:

@@ -163,17 +163,7 @@ def _indices(ids: Times, name_index: Mapping[int, int]) -> npt.NDArray[np.int32]
 
 
 class _Sources(NamedTuple):
-    """What the states of a thread follow from.
-
-    Attributes:
-        trace: The tables of one export.
-        calls: Each table of calls.
-        marks: Work of the host that nsyswrap marks.
-        marked: The threads that have marks.
-        names: Name of each name index.
-        record: What was sampled of the host.
-        helped: When a thread waits for threads that work for it.
-    """
+    """What the states of a thread follow from."""
 
     trace: Trace
     calls: Mapping[TableSpec, CodedCalls]

@@ -33,12 +33,7 @@ _NOTHING_OPEN = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 @dataclass(frozen=True, slots=True)
 class PhaseRule:
-    """A rule for which ranges are a phase.
-
-    Attributes:
-        phase: Name of the phase.
-        pattern: Regular expression that is searched in the text of a range.
-    """
+    """A rule for which ranges are a phase."""
 
     phase: str
     pattern: re.Pattern[str]

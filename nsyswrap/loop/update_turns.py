@@ -41,13 +41,7 @@ MOST_UNEVEN = 0.1
 
 @dataclass(frozen=True, slots=True)
 class FoundSteps:
-    """The steps of one process.
-
-    Attributes:
-        pattern: What repeats in each.
-        parts: The steps.
-        by_turns: Whether only their turns are alike, not their kernels.
-    """
+    """The steps of one process."""
 
     pattern: Pattern
     parts: StepParts

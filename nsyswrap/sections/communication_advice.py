@@ -113,14 +113,7 @@ NEEDED_AT_ONCE = Saving(None, None, ("no saving is predicted: the next layer nee
 
 
 class TransferAdvice(NamedTuple):
-    """What to do about the exposed transfer of one GPU.
-
-    Attributes:
-        rule: Key of the finding.
-        text: The change to make.
-        saving: What it saves.
-        evidence: What shows that it fits.
-    """
+    """What to do about the exposed transfer of one GPU."""
 
     rule: str
     text: str

@@ -55,12 +55,7 @@ UNEXPLAINED = ("unknown", "not_traced")
 
 
 class IdleSums(NamedTuple):
-    """The idle time of each device in all.
-
-    Attributes:
-        by_account: Idle time and number of gaps by rule, cause and phase.
-        patterns: Number and median length of the gaps by rule and phase.
-    """
+    """The idle time of each device in all."""
 
     by_account: pd.DataFrame
     patterns: pd.DataFrame

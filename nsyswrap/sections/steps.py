@@ -186,6 +186,7 @@ def find_findings(
         if not worth_printing(lost, own):
             continue
         devices = set(mine["device_id"]) - {NO_DEVICE}
+        worst = mine.sort_values(["excess_ns", "start_ns"], ascending=[False, True]).head(WORST)
         found.append(
             make_finding(
                 rule=UNEVEN.key,
@@ -196,7 +197,7 @@ def find_findings(
                 evidence=(
                     f"{len(mine)} of {measured[process]} measured steps of process {tables.pid(int(str(process)))}",
                     *_line(context, attributions, devices),
-                    *_worst(mine),
+                    *tuple(map(_words, worst.to_dict("records"))),
                 ),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,
                 window=own,
@@ -234,11 +235,6 @@ def _advice(outliers: pd.DataFrame) -> str:
     if cause in CAUSES and cause not in HOST_CAUSES:
         return CAUSES[cause].advice
     return PART_ADVICE.get(part, HOST_ADVICE)
-
-
-def _worst(outliers: pd.DataFrame) -> tuple[str, ...]:
-    worst = outliers.sort_values(["excess_ns", "start_ns"], ascending=[False, True]).head(WORST)
-    return tuple(map(_words, worst.to_dict("records")))
 
 
 def _words(step: Mapping[Hashable, Any]) -> str:

@@ -36,15 +36,7 @@ class RowCounter:
 
 @dataclass(frozen=True, slots=True)
 class LargeExport:
-    """A large export and where its rows are.
-
-    Attributes:
-        export: The export.
-        environ: The environment of this process, whose secrets are removed from texts.
-        unread: Names of tables that are not read.
-        progress: Shows how much is read.
-        indexes: Where the rows of each table are, by name.
-    """
+    """A large export and where its rows are."""
 
     export: Export
     environ: Mapping[str, str]

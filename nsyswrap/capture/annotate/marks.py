@@ -379,7 +379,15 @@ class Marks:
             return False
         known = self._collecting.get(id(code))
         if known is None or known[0] is not code:
-            known = self._collecting[id(code)] = code, frozenset(_calls_of("collect", code))
+            found, loaded = [], False
+            for each in dis.get_instructions(code):
+                if each.opname.startswith("CALL") and loaded:
+                    found.append(each.offset)
+                if each.opname.startswith("LOAD") and each.argval == "collect":
+                    loaded = True
+                elif not each.opname.startswith(("LOAD_CONST", "LOAD_FAST", "PUSH_NULL", "PRECALL", "KW_NAMES")):
+                    loaded = False
+            known = self._collecting[id(code)] = code, frozenset(found)
         return frame.f_lasti in known[1]
 
     def _fail(self, error: Exception) -> None:
@@ -402,19 +410,6 @@ def place_of(frame: "FrameType | None") -> str:
         own = own.f_back
     shown = own or frame
     return f"{os.path.basename(shown.f_code.co_filename)}:{shown.f_lineno}" if shown else "unknown"  # noqa: PTH119
-
-
-def _calls_of(name: str, code: CodeType) -> "list[int]":
-    """Return the offsets of the calls of a function, or a method, with a name."""
-    found, loaded = [], False
-    for each in dis.get_instructions(code):
-        if each.opname.startswith("CALL") and loaded:
-            found.append(each.offset)
-        if each.opname.startswith("LOAD") and each.argval == name:
-            loaded = True
-        elif not each.opname.startswith(("LOAD_CONST", "LOAD_FAST", "PUSH_NULL", "PRECALL", "KW_NAMES")):
-            loaded = False
-    return found
 
 
 def _reference(target: object) -> "Callable[[], Any]":

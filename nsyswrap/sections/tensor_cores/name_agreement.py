@@ -84,12 +84,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """All kernels of a capture, by name and by hardware, longest time first.
-
-    Attributes:
-        kernels: One for each kernel name.
-        kernel_ns: Their summed time.
-    """
+    """All kernels of a capture, by name and by hardware, longest time first."""
 
     kernels: tuple[Checked, ...]
     kernel_ns: int
