@@ -20,10 +20,8 @@ from nsyswrap.base.intervals import Indices
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.xray_record import ITEM_BYTES
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict
-from nsyswrap.hardware.peak_rates import published_clock, published_peak
-from nsyswrap.hardware.product_rates import TARGETS
-from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.gpu_samples import clock_at
+from nsyswrap.hardware.peak_rates import TARGETS, published_clock, published_peak
+from nsyswrap.loop.context import TraceContext, clock_at
 from nsyswrap.model import Gpu
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import RECOMPUTED
