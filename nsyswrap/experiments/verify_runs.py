@@ -135,6 +135,11 @@ def _run_of(tree: Tree) -> WorkRun:
     return WorkRun(tree["code"], tuple(tree["last_lines"]), tuple(tree["processes"]), tree["written"])
 
 
+def observer(module: str) -> dict[str, str]:
+    """Return the variable with which processes of a program load a module of this package and call its ``start``."""
+    return {OBSERVER_VARIABLE: f"{Path(__file__).parent}{os.pathsep}{module}"}
+
+
 def recorded(program: VerifiedProgram, timeout_s: float, roundoff: float = 0.0) -> WorkRun:
     """Run a program with fixed seeds, and return its work.
 
@@ -150,7 +155,7 @@ def recorded(program: VerifiedProgram, timeout_s: float, roundoff: float = 0.0) 
         injection = Injection(folder / "start", marks=False)
         injection.prepare()
         own = {
-            OBSERVER_VARIABLE: str(Path(work_record.__file__)),
+            **observer("work_record"),
             work_record.FOLDER_VARIABLE: str(folder),
             work_record.ROUNDOFF_VARIABLE: repr(roundoff),
         }

@@ -166,7 +166,7 @@ def test_workers_that_load_beside_the_loop_are_found_and_proved(
     assert {each.workers for each in trial.points} >= {0, 1}
     assert trial.together is not None
     assert trial.together.ratio < 0.8
-    assert trial.notes[0].endswith("are the same, bit for bit.")
+    assert "the same work as the unchanged one. Losses: equal in each step, to the last bit." in trial.notes[0]
 
 
 @pytest.mark.thorough

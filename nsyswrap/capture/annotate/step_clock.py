@@ -88,6 +88,8 @@ class StepClock:
         if found is not None and len(self.ranges) < MOST_RANGES:
             self.ranges.append((*found, ended))
 
+    close = end
+
     def reset(self) -> None:
         """Forget everything in a forked process, whose ranges are its own."""
         self.ranges.clear()

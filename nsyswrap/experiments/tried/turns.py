@@ -119,6 +119,8 @@ class Turns:
     def end(self, domain: str, number: int) -> None:
         """Do nothing: the next step begins where one ends."""
 
+    close = end
+
     def _step(self) -> None:
         self._last_s = time.monotonic()
         if self._schedule is None:
@@ -154,8 +156,14 @@ class Turns:
         program.note_memory()
         program.leave()
         self._clock = TurnClock(program.torch, is_of_gpu=program.uses_gpu)
+        proved = self._request["proved_steps"]
         for spec in self._request["base"]:
-            yield from self._make(spec)
+            for _ in range(WARM_UP_STEPS if self._make(spec) and not proved else 0):
+                yield
+        if proved:
+            self._note("ready", workers=max((each.num_workers for each in program.loaders), default=0))
+            yield from itertools.repeat(None, proved - WARM_UP_STEPS)
+            return
         yield from self._get_ready()
         if self._request["timed_s"]:
             yield from self._time_alone()
@@ -254,15 +262,14 @@ class Turns:
         ahead = [each.num_workers * (each.prefetch_factor or 0) for each in self._program.loaders]
         return SETTLING_STEPS + max(ahead, default=0)
 
-    def _make(self, spec: str) -> Steps:
-        """Make a change for good, and let it settle."""
+    def _make(self, spec: str) -> bool:
+        """Make a change for good; return whether it was made now, and not at the start of the process."""
         key, value = parts_of(spec)
         switch = experiments()[key].switch
         if switch is not None:
             switch(self._program, value)
             self._note("made", spec=spec)
-            for _ in range(WARM_UP_STEPS):
-                yield
+        return switch is not None
 
     def _candidates(self) -> list[tuple[Experiment, str]]:
         """Return what to try in turns, in the order of the request."""
@@ -335,6 +342,7 @@ class Turns:
         self._kept += [turns] if is_kept else []
         if verdict is SAME:
             self._same.add(spec)
+        self._note("pairs", spec=spec, ns=pairs)
         before, after = (statistics.fmean(each) for each in zip(*pairs, strict=True))
         self._trying = ""
         self._usual_ns = after if is_kept else before
