@@ -119,7 +119,9 @@ def _room(context: TraceContext) -> str:
 def find_repeated(calls: Sequence[OperatorCall]) -> Repeated | None:
     """Return the calls of the costliest modules that a step calls many times; None where there are none."""
     # Inside a compiled function the tensors of generated kernels are not known, and layers share their memory.
-    compiled = {each.module for each in calls if each.operator and fused_operators(plain(each.operator.name))}
+    compiled = {
+        each.module for each in calls if each.name and (not each.operator or fused_operators(each.operator.name))
+    }
     forward = [at for at, each in enumerate(calls) if not each.role and each.module not in compiled]
     kept, chained = _kept(calls), _chained(calls, forward)
     alike: dict[tuple[CallKind, int], list[int]] = {}
