@@ -8,7 +8,7 @@ from annotate_fixtures import write_torch
 from capture_fixtures import options, python
 
 from nsyswrap.capture.baseline import run_alone
-from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.loop.step_detection import find_timed_steps
 
 PROGRAM = """
 import os, sys, nvtx

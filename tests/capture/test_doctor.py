@@ -10,9 +10,8 @@ import pytest
 from capture_fixtures import executable, fake_nsys
 
 from nsyswrap.capture import doctor
-from nsyswrap.capture.doctor import CHECKS, Machine, run_checks
+from nsyswrap.capture.doctor import CHECKS, RANGE, Check, Machine, Status, nvtx_version, run_checks, self_test
 from nsyswrap.capture.locate import Nsys, importer_of
-from nsyswrap.capture.self_test import RANGE, Check, Status, nvtx_version, self_test
 
 __all__ = ["fake_nsys"]
 
@@ -199,7 +198,7 @@ def test_a_capture_that_fails_fails_the_self_test(fake_nsys: Nsys, monkeypatch: 
 
 def test_without_the_nvtx_package_the_self_test_is_a_warning(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recording and export were tested."""
-    monkeypatch.setattr("nsyswrap.capture.self_test.nvtx_version", str)
+    monkeypatch.setattr("nsyswrap.capture.doctor.nvtx_version", str)
     check = self_test(fake_nsys)
     assert check.status is Status.WARNING
     assert "no NVTX range was sent" in check.detail
