@@ -48,7 +48,7 @@ def run(
     """Return what is kept of a program and its report, in ms. Its mean step is 10 ms longer than the median."""
     step = {"recorded_ns": 30 * MS, "alone": None if found is None else interval(*found)}
     planned = [{"rule": name, "step": interval(*each)} for name, each in plan]
-    report = {"step": step, "plan": planned, "verdict": "V.", "verdict_rule": rule, "findings": []}
+    report: dict[str, Any] = {"step": step, "plan": planned, "verdict": "V.", "verdict_rule": rule, "findings": []}
     report["busy_ns"] = busy and busy * MS
     return {"median_ns": median * MS, "mean_ns": (median + 10) * MS, "report": report}
 
