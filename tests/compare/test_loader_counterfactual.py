@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from hand_made import report_with
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.compare.loader_counterfactual import attributed_share, failed, mean_of, saving, without_loader
@@ -118,6 +120,14 @@ def test_steps_with_other_names_are_compared_in_order() -> None:
     """The second run numbers its steps differently."""
     section = without_loader(BASE, steps([10] * 40), steps([5] * 40, "batch"), 4)
     assert fact(section, "loader_share") == 0.5
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=10, max_size=300))
+def test_the_mean_is_that_of_all_steps_and_its_error_is_not_negative(lengths: list[int]) -> None:
+    found = mean_of(np.array(lengths, np.int64))
+    assert found.value_ns == pytest.approx(np.mean(lengths))
+    assert found.error_ns >= 0
+    assert (found.count, found.blocks) == (len(lengths), min(20, len(lengths) // 2))
 
 
 def test_the_interval_contains_the_true_share_in_95_per_cent() -> None:

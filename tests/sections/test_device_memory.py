@@ -162,6 +162,15 @@ def test_releases_are_churn_too() -> None:
     assert finding.severity is Severity.NOTE
 
 
+def test_churn_on_a_gpu_that_runs_nothing_loses_no_time() -> None:
+    """The program allocates memory on a second GPU and never computes there."""
+    builder = training()
+    for step in range(2, 20):
+        builder.memory(step * 10 + 1, 64, device=1)
+    (finding,) = churn(trace_of(builder))
+    assert (finding.device_id, finding.lost_ns) == (1, 0)
+
+
 @pytest.mark.parametrize(
     ("first", "last", "what"),
     [

@@ -104,3 +104,7 @@ def test_a_finding_of_the_page_says_it_once() -> None:
     (view,) = report_cards.cards(replace(full, findings=(replace(full.findings[0], evidence=evidence),)))
     assert view.place == "Launched at: train.py:3, 90.0 % of the time"
     assert [line.text for line in view.evidence] == ["1 ms a step"]
+
+
+def test_three_of_five_places_are_listed() -> None:
+    assert len(lines_of({Place("", f"a.py:{at}"): 9_000 - at for at in range(5)}, 50_000)) == 3

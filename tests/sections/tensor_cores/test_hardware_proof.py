@@ -11,7 +11,7 @@ from ncu_fixtures import LAYOUT, PACKED, PRODUCT
 
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
-from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, launches_in, opcodes_in, worst
+from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, launches_in, opcodes_in, type_of, worst
 
 HEAD = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size")
 ALL, PLAIN = "sass__inst_executed_per_opcode_with_modifier_all", "sass__inst_executed_per_opcode"
@@ -65,6 +65,27 @@ def test_opcodes_count_more_than_the_activity_of_the_pipe() -> None:
 )
 def test_without_opcodes_the_pipes_counters_must_both_be_clear(values: dict[str, float], proof: Proof) -> None:
     assert launch(None, **values).proof is proof
+
+
+@pytest.mark.parametrize(
+    ("opcode", "precision"),
+    [
+        ("HMMA.16816.F32", "fp16"),
+        ("HMMA.16816.F32.BF16", "bf16"),
+        ("HMMA.1688.F32.TF32", "tf32"),
+        ("HGMMA.64x128x8.F32.TF32", "tf32"),
+        ("HGMMA.64x128x16.F16", "fp16"),
+        ("IMMA.16832.S8.S8.SAT", "int8"),
+        ("IMMA.16864.U4.S4", "int4"),
+        ("QGMMA.64x128x32.F32.E4M3.E5M2", "fp8"),
+        ("QGMMA.64x128x32.F16.E5M2.E5M2", "fp8"),
+        ("DMMA.884", "fp64"),
+        ("BMMA.168256.XOR", ""),
+        ("IMMA", ""),
+    ],
+)
+def test_the_instruction_shows_the_type(opcode: str, precision: str) -> None:
+    assert type_of(opcode) == precision
 
 
 def test_the_reason_has_the_numbers() -> None:
