@@ -391,7 +391,6 @@ SECTION = SectionSpec(
         "excess_ns": "longer by",
     },
     facts={
-        "measured_steps": "measured steps",
         "median_ns": "median step",
         "p05_ns": "5th percentile",
         "p95_ns": "95th percentile",
