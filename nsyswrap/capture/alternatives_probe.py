@@ -425,7 +425,9 @@ class AttentionParts:
     def fused(self, *inputs: Tensor) -> tuple[Tensor]:
         """Return what attention gives, by the operator that computes it at once."""
         query, key, value = (inputs[at] for at in self._at)
-        shaped = [each.view(*self._heads, *each.shape[-2:]) for each in (query, key.transpose(-1, -2), value)]
+        # Products take keys that were copied transposed. Fused kernels need features side by side, as they were before.
+        rows = (query, key.transpose(-1, -2).contiguous(), value)
+        shaped = [each.view(*self._heads, *each.shape[-2:]) for each in rows]
         mask = None
         if self._masks and not self._causal:
             name, at, kept = self._masks[0]
