@@ -82,7 +82,7 @@ def _instead(capture: Path) -> Iterator[str]:
 def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trace, Settings]:
     """Return a trace named after its file, and the settings with what `profile` recorded beside that file."""
     host = read_record(recorded_host(capture), trace.epoch_ns)
-    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
+    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name), folder=folder_of(capture)))
     return name_blocked_calls(named, host), replace(
         settings,
         copy_rates=read_rates(recorded_copy_rates(capture)),
@@ -94,6 +94,14 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         xray=xray_of(capture),
         alternatives=read_alternatives(recorded_alternatives(capture)),
     )
+
+
+def folder_of(capture: Path) -> str:
+    """Return the folder of a capture relative to the working folder; ``.`` where it lies elsewhere and is private."""
+    folder = capture.absolute().parent
+    if folder.is_relative_to(Path.cwd()):
+        return str(folder.relative_to(Path.cwd()))
+    return str(folder) if neutral(str(folder)) == str(folder) else "."
 
 
 def xray_of(capture: Path) -> XrayRecord:

@@ -47,10 +47,12 @@ class Capture:
     Attributes:
         name: File name without its folder.
         bytes: Size of the export.
+        folder: Its folder, as a command in the user's working folder may name it.
     """
 
     name: str
     bytes: int
+    folder: str = "."
 
 
 @dataclass(frozen=True, slots=True)

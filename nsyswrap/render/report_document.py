@@ -99,8 +99,8 @@ def document(report: Report) -> Document:
         page_title=_title(report),
         page_about=(("GPU", gpus), ("window", window), *((("started", started),) if started else ())),
         source=report_cards.verdict_anchor(report),
-        closing=f"This is the short form. The whole report has {_left_out(report, below)}: nsyswrap report "
-        f"{report.capture.name}",
+        closing=f"This is the short form. The whole report has {_left_out(report, below)}"
+        f"{report_cards.page_command(report)}",
         is_explored=True,
     )
 
@@ -346,7 +346,7 @@ def _elsewhere(report: Report) -> Iterator[DocumentSection]:
     count = sum(is_on_page_only(section.key) for section in report.sections)
     if count:
         more = units.counted(count, "more section")
-        words = f"The page and JSON hold {more}: nsyswrap report {report.capture.name}"
+        words = f"The page and JSON hold {more}{report_cards.page_command(report)}"
         yield DocumentSection("elsewhere", "", "", (Lines((words,), "fine", TERMINAL),))
 
 
