@@ -157,8 +157,16 @@ def _plan(report: Report) -> DocumentSection:
         Lines(report.plan.notes, "fine"),
         Lines(report.notes, "notes"),
     )
-    of = "do these in order; each includes those above" if report.plan.changes else "savings do not add up"
-    return DocumentSection("plan", "What to do" if found else "", of if found else "", blocks, group=_ANSWER)
+    return DocumentSection("plan", "What to do" if found else "", _order(report) if found else "", blocks, group=_ANSWER)
+
+
+def _order(report: Report) -> str:
+    """Return how the times of the cards belong together: those of the plan, and those of a change alone before it."""
+    planned = [each.rule for each in report.plan.changes]
+    if not planned:
+        return "savings do not add up"
+    is_first = report.findings[0].rule in planned
+    return f"do these in order; each includes those above{'' if is_first else ', unless alone'}"
 
 
 def _next(report: Report) -> DocumentSection:

@@ -117,13 +117,14 @@ def _of_cards(report: Report, hero: Hero, cards: tuple[Entry, ...]) -> Iterator[
     named = [bar for bar in hero.bars if bar.name == "after the plan"]
     if named and last not in (named[0].amount, now) and not before.endswith(" raw"):
         yield f"the plan ends at {named[0].amount}, its last card at {last}"
-    yield from _of_headline(report, now, cards)
+    yield from _of_headline(report, hero, cards)
 
 
-def _of_headline(report: Report, now: str, cards: tuple[Entry, ...]) -> Iterator[str]:
+def _of_headline(report: Report, hero: Hero, cards: tuple[Entry, ...]) -> Iterator[str]:
     found = _HEADLINE.search(report.verdict)
     if found is None:
         return
+    now = hero.bars[0].amount
     if found[1] != now:
         yield f"the verdict says {found[1]}, the bar {now}"
     effect = next((card.effect for card in cards if card.anchor == report_cards.verdict_anchor(report)), None)
@@ -132,3 +133,8 @@ def _of_headline(report: Report, now: str, cards: tuple[Entry, ...]) -> Iterator
         after = ns_of(effect.after)
         if abs(about - after) > 0.051 * after + decimals_of(effect.after):
             yield f"the verdict says about {found[2]}, the card {effect.after}"
+        yield from (
+            f"the verdict says about {found[2]}, the bar {bar.name} {bar.amount}"
+            for bar in hero.bars[1:]
+            if ns_of(bar.amount) > 1.051 * about + decimals_of(bar.amount)
+        )
