@@ -372,7 +372,7 @@ class PlannedChange(NamedTuple):
 
     Attributes:
         rule: Rule of the findings that it fixes.
-        step: The time of a step with it and with those before it, in ns.
+        step: The time of a step with it and the changes before it, in ns.
         source: What its time comes from.
     """
 

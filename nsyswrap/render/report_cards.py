@@ -91,7 +91,7 @@ def page_command(report: Report) -> str:
 
 
 def _path(report: Report) -> str:
-    """Return the capture as a word of a command; empty for the captures of several ranks, which are no one file."""
+    """Return the capture as a word of a command; empty for the captures of several ranks."""
     path = Path(report.capture.folder, report.capture.name)
     return visible(shlex.quote(str(path))) if path.suffix else ""
 

@@ -43,7 +43,7 @@ def document(found: Verification) -> Document:
 
 
 def _bars(timing: Timing) -> Iterator[Block]:
-    """Yield the mean times of both programs, whose ratio is that of the verdict; a wide range is none."""
+    """Yield the mean times of both programs, whose ratio is that of the verdict, and a narrow range."""
     base_ns, runs = geometric_mean(timing.base_ns), units.counted(len(timing.base_ns), "run")
     new = timing.ratio.map(lambda ratio: ratio * base_ns)
     sides = (

@@ -182,7 +182,7 @@ def find_findings(
         found.append(
             make_finding(
                 rule=UNEVEN.key,
-                headline=f"A few slow steps take {units.share(lost / own.length_ns)} of the time beyond the median.",
+                headline=f"A few slow steps cost {units.share(lost / own.length_ns)} of the time.",
                 lost_ns=lost,
                 saving=estimated(lost, own.length_ns, "all of the time that they take longer is saved"),
                 advice=_advice(mine),

@@ -164,12 +164,12 @@ SECTION = SectionSpec(
     facts={
         "measured_steps": "measured steps",
         "median_ns": "median step",
-        "p05_ns": "5th percentile",
-        "p95_ns": "95th percentile",
+        "p05_ns": "5 % of steps are under",
+        "p95_ns": "5 % of steps are over",
         "warm_up_steps": "warm-up steps",
         "warm_up_ns": "warm-up",
         "outlier_count": "outliers",
-        "outlier_excess_ns": "time of outliers beyond the median",
-        "spread_share": "spread (5th to 95th percentile)",
+        "outlier_excess_ns": "time that outliers take too long",
+        "spread_share": "distance of both, as a share of the median",
     },
 )
