@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import CaptureError, ExportError
 from nsyswrap.base.privacy import Cleaner, neutral
 from nsyswrap.capture.recorded_run import (
+    ALTERNATIVES_TABLE,
     CAPTURE_SUFFIXES,
     XRAY_TABLE,
     recorded_alternatives,
@@ -25,9 +26,8 @@ from nsyswrap.events.alternatives import read_alternatives
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
-from nsyswrap.hardware.copy_rates import read_rates
-from nsyswrap.hardware.link_rates import read_link_rates
-from nsyswrap.hardware.product_rates import read_product_rates
+from nsyswrap.hardware.link_rates import read_link_rates, read_rates
+from nsyswrap.hardware.peak_rates import read_product_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
 from nsyswrap.loop.context import Settings
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 @contextmanager
 def exported(capture: Path, display: "AbstractContextManager[Progress] | None" = None) -> Iterator[Path]:
     """Yield the SQLite export of a capture: the file itself, or a temporary export of what nsys recorded.
-
-    Args:
-        capture: The file.
-        display: Shows the progress of an export; None for no display.
 
     Raises:
         ExportError: nsys cannot export it, or there is no nsys.
@@ -110,10 +106,11 @@ def xray_of(capture: Path) -> XrayRecord:
 
 
 def shared_xray(capture: Path, cleaner: Cleaner) -> dict[str, dict[str, object]]:
-    """Return the table of a redacted export that holds its X-ray step.
+    """Return the tables of a redacted export that hold its X-ray step and the measured alternatives.
 
     Files are those of their package, or the name alone; of the rest, names of functions, classes, modules and operators
     are texts, and all other texts are left out.
     """
-    record = xray_of(capture)
-    return {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}
+    record, measured = xray_of(capture), read_alternatives(recorded_alternatives(capture)).shared()
+    found = {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}
+    return found | ({ALTERNATIVES_TABLE: measured} if measured else {})

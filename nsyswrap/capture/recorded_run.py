@@ -30,7 +30,7 @@ CAPTURE_SUFFIXES = (".nsys-rep", ".qdrep")
 # kilobytes, and the operators of a step have some megabytes.
 _TABLE = "NSYSWRAP_RUN"
 _LONGEST = 1 << 20
-XRAY_TABLE = "NSYSWRAP_XRAY"
+XRAY_TABLE, ALTERNATIVES_TABLE = "NSYSWRAP_XRAY", "NSYSWRAP_ALTERNATIVES"
 LONGEST_XRAY = 1 << 28
 
 # Variables in which launchers set the rank and the number of ranks: torchrun, Open MPI, SLURM.
@@ -62,7 +62,7 @@ def recorded_xray(capture: Path) -> object:
 
 def recorded_alternatives(capture: Path) -> object:
     """Return what was measured of alternatives, from beside a capture of `profile`; None where there is nothing."""
-    return _beside(capture, ALTERNATIVES_NAME)
+    return _beside(capture, ALTERNATIVES_NAME) or _record_inside(capture, ALTERNATIVES_TABLE)
 
 
 def _beside(capture: Path, file: str) -> object:
@@ -125,9 +125,9 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
     Returns:
         The table's name with its values by name; empty where there is nothing to hold.
     """
-    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415 - only `redact` needs it
-    from nsyswrap.hardware.link_rates import read_link_rates  # noqa: PLC0415
-    from nsyswrap.hardware.product_rates import read_product_rates  # noqa: PLC0415
+    # Only `redact` needs these.
+    from nsyswrap.hardware.link_rates import read_link_rates, read_rates  # noqa: PLC0415
+    from nsyswrap.hardware.peak_rates import read_product_rates  # noqa: PLC0415
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
     from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
 

@@ -35,8 +35,8 @@ from nsyswrap.base.json_codec import (
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Plan, PlannedChange, Report, Section, Session, StepTimes, Unit
 from nsyswrap.render.json_tables import listed_rows, read_table, tables_schema
 from nsyswrap.render.json_writer import write
+from nsyswrap.render.section_heads import known_tables
 from nsyswrap.render.summary_model import records
-from nsyswrap.render.table_columns import known_tables
 from nsyswrap.rules.program_kind import Framework, ProgramKind
 
 SCHEMA = "nsyswrap.report/3"

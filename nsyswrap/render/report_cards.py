@@ -42,7 +42,32 @@ def cards(report: Report) -> tuple[Entry, ...]:
     for group, name in zip(groups, anchors, strict=True):
         # Of several cards of one rule, the first has the change, which fixes all of them.
         change = planned.pop(group[0].rule, None)
-        found.append(_card(report, group, name, scale, change))
+        first = group[0]
+        where = summary_model.place(first) if len(report.gpus) > 1 else ""
+        rest = len(group) - _MOST_GPUS
+        listed = ((summary_model.place(one), _lost(report, scale, one)) for one in group[1:_MOST_GPUS])
+        found.append(
+            Entry(
+                first.severity.value,
+                note=where,
+                headline=visible(first.headline),
+                advice=visible(first.advice),
+                severity=first.severity.value,
+                evidence=tuple(
+                    line for one in group[:_MOST_GPUS] for line in _evidence(report, one, alone=len(group) == 1)
+                ),
+                anchor=name,
+                rule=visible(rule_name(first.rule)),
+                effect=None if scale is None else _effect(report, scale, first, change),
+                cost=tuple(_cost(report, scale, first)),
+                also=(*listed, *([(f"{rest} more GPUs", "in report.json")] if rest > 0 else [])),
+                measured="" if scale is None or change is None else _measured(scale, first),
+                place=elide(summary_model.code_line(first), _LINE_WIDTH),
+                code=code_changes(first.rule, first.advice, report.program_kind),
+                span=next(iter(_gaps(report, first, 1)), None) or _longest_kernel(report, first),
+                source=_source(report, first),
+            )
+        )
     return tuple(found)
 
 
@@ -131,35 +156,6 @@ def _anchors(rules: Sequence[str]) -> Iterator[str]:
         yield found if seen[found] == 1 else f"{found}-{seen[found]}"
 
 
-def _card(
-    report: Report,
-    group: tuple[Finding, ...],
-    name: str,
-    scale: StepScale | None,
-    change: tuple[int, PlannedChange] | None,
-) -> Entry:
-    first = group[0]
-    where = summary_model.place(first) if len(report.gpus) > 1 else ""
-    return Entry(
-        first.severity.value,
-        note=where,
-        headline=visible(first.headline),
-        advice=visible(first.advice),
-        severity=first.severity.value,
-        evidence=tuple(line for one in group[:_MOST_GPUS] for line in _evidence(report, one, alone=len(group) == 1)),
-        anchor=name,
-        rule=visible(rule_name(first.rule)),
-        effect=None if scale is None else _effect(report, scale, first, change),
-        cost=tuple(_cost(report, scale, first)),
-        also=_also(report, scale, group),
-        measured="" if scale is None or change is None else _measured(scale, first),
-        place=elide(summary_model.code_line(first), _LINE_WIDTH),
-        code=code_changes(first.rule, first.advice, report.program_kind),
-        span=_longest_gap(report, first) or _longest_kernel(report, first),
-        source=_source(report, first),
-    )
-
-
 def _effect(
     report: Report, scale: StepScale, finding: Finding, change: tuple[int, PlannedChange] | None
 ) -> Effect | None:
@@ -212,13 +208,6 @@ def _share(report: Report, finding: Finding) -> str:
     return share.removesuffix(f" of {visible(summary_model.short(window))}")
 
 
-def _also(report: Report, scale: StepScale | None, group: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
-    """Return the time lost on each further GPU; of many, the first few and their number."""
-    rest = len(group) - _MOST_GPUS
-    listed = ((summary_model.place(one), _lost(report, scale, one)) for one in group[1:_MOST_GPUS])
-    return (*listed, *([(f"{rest} more GPUs", "in report.json")] if rest > 0 else []))
-
-
 def _evidence(report: Report, finding: Finding, *, alone: bool) -> Iterator[Evidence]:
     spans = _spans(report, finding)
     for line in finding.evidence:
@@ -243,10 +232,6 @@ def _gaps(report: Report, finding: Finding, most: int) -> tuple[Span, ...]:
     mine = gaps[(gaps["rule"] == finding.rule) & (gaps["device_id"] == finding.device_id)]
     longest = mine.loc[(mine["end_ns"] - mine["start_ns"]).nlargest(most).index]
     return tuple(starmap(Span, zip(longest["start_ns"].tolist(), longest["end_ns"].tolist(), strict=True)))
-
-
-def _longest_gap(report: Report, finding: Finding) -> Span | None:
-    return next(iter(_gaps(report, finding, 1)), None)
 
 
 def _longest_kernel(report: Report, finding: Finding) -> Span | None:

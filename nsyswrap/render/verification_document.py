@@ -5,6 +5,8 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.json_codec import NUMBER, list_of, null_or, record_of
 from nsyswrap.experiments.verify import Timing, Verification
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
 from nsyswrap.render import measured_hero
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 SCHEMA = "nsyswrap.verify/1"
 MARKER = "<!-- nsyswrap verify -->"
 """The first line of the Markdown: a job finds its earlier comment by it."""
+_CHECKS = list_of(record_of(WorkCheck, "name base new outcome words"))
+_RATIO = record_of(Interval, low=NUMBER, point=NUMBER, high=NUMBER)
+_TIMING = null_or(record_of(Timing, "outcome of ratio base_ns new_ns", ratio=_RATIO))
 _TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "unsure"}
 
 
@@ -87,7 +92,6 @@ def _times(timing: Timing) -> Table:
 
 def tree(found: Verification) -> "Tree":
     """Return the result as nested dictionaries and lists of plain Python values."""
-    timing = found.timing
     return {
         "schema": SCHEMA,
         "outcome": found.outcome,
@@ -96,19 +100,8 @@ def tree(found: Verification) -> "Tree":
         "base": found.base,
         "new": found.new,
         "work": found.work.value,
-        "checks": [
-            {"name": each.name, "base": each.base, "new": each.new, "outcome": each.outcome.value, "words": each.words}
-            for each in found.checks
-        ],
-        "timing": None
-        if timing is None
-        else {
-            "outcome": timing.outcome.value,
-            "of": timing.of,
-            "ratio": {"low": timing.ratio.low, "point": timing.ratio.point, "high": timing.ratio.high},
-            "base_ns": list(timing.base_ns),
-            "new_ns": list(timing.new_ns),
-        },
+        "checks": _CHECKS.write(found.checks),
+        "timing": _TIMING.write(found.timing),
         "notes": list(found.notes),
         "find_share": found.options.find,
     }

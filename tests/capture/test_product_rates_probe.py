@@ -86,6 +86,17 @@ def test_a_gpu_in_use_is_not_measured(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert not probe.is_busy()
 
 
+def test_rates_beside_another_process_are_not_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own process is the only one before and after."""
+    counts = iter([0, 2])
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    monkeypatch.setattr(probe, "processes_on_gpu", lambda: next(counts))
+    monkeypatch.setattr(probe, "measure", lambda _torch: {})
+    assert (probe.main(), capsys.readouterr().err) == (1, "other processes used the GPU meanwhile\n")
+
+
 @pytest.mark.skipif(DRIVER.exists(), reason="this machine has a GPU")
 def test_without_a_driver_it_says_so() -> None:
     """It runs as text, as in a Python that has no nsyswrap."""

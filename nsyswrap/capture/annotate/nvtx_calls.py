@@ -93,6 +93,9 @@ class Sink(Protocol):
     def end(self, domain: Any, number: int, /) -> None:  # noqa: ANN401
         """End the range with a number."""
 
+    def close(self, domain: Any, number: int, /) -> None:  # noqa: ANN401
+        """End the range that is recorded: the profiler may need long for that, and other threads run meanwhile."""
+
 
 class Tables:
     """The tables that a profiler fills in; they live as long as the process.
@@ -130,13 +133,11 @@ class Tables:
 class NvtxCalls:
     """Ranges of the domain ``nsyswrap`` in the profiler of this process.
 
-    Args:
-        tables: Tables that a profiler has filled in.
-
     Attributes:
         domain: The domain, as the calls take it.
         start: Starts a range that ``described`` describes on the calling thread, and returns its number.
         end: Ends the range with a number.
+        close: The same, while other threads run.
 
     Raises:
         LookupError: No profiler records ranges.
@@ -153,6 +154,7 @@ class NvtxCalls:
         # Arguments that are C values already are passed as they are, so no types are set for them.
         self.start: Callable[[Any, Any], int] = ctypes.PYFUNCTYPE(_Number)(core2[_START] or 0)
         self.end: Callable[[Any, int], None] = ctypes.PYFUNCTYPE(None)(core2[_END] or 0)
+        self.close: Callable[[Any, int], None] = ctypes.CFUNCTYPE(None)(core2[_END] or 0)
 
     def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - a pointer
         """Return the attributes of ranges with a text, in which characters that are not ASCII are replaced."""
@@ -169,9 +171,6 @@ class NvtxCalls:
 
 def connected(environ: Mapping[str, str]) -> NvtxCalls:
     """Return the range calls that are connected to the profiler of this process.
-
-    Args:
-        environ: Environment of the process.
 
     Raises:
         LookupError: No profiler records ranges.

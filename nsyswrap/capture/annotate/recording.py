@@ -1,4 +1,4 @@
-# ruff: noqa: ANN401, PTH110, PTH118 - torch is not imported here; pathlib would be one more module in each process
+# ruff: noqa: ANN401, PTH110, PTH118, PTH208 - torch is not imported here; pathlib would be one more module in each process
 """Records some steps of a training loop: some pass, some are timed without being recorded, then the recording begins.
 
 ::
@@ -10,10 +10,14 @@ The profiler waits for a range with the text ``record`` and records all processe
 is recorded slows a step down, also after the recording has ended, so the steps alone come first.
 
 The processes of a program share a folder. The first one that has enough steps creates the file ``begun`` in it and
-opens the range; the others see the file at their next step. The file ``xray`` has the number of the step that PyTorch
-itself observes, so that all take the same one. The file ``ended`` says that the range is closed. A program that records
-when its user wants it waits for the file ``wanted``. The names of these files end in the number of the recording, from
-1.
+opens the range; the others see the file at their next step, and wait for the file ``going``. The file ``xray`` has the
+number of the step that PyTorch itself observes, so that all take the same one. The file ``ended`` says that the range
+is closed. A program that records when its user wants it waits for the file ``wanted``. The names of these files end in
+the number of the recording, from 1.
+
+At the end of the range nsys waits, for up to 30 s, until no process of the program uses its GPU. A rank that still
+communicates would wait for the one that closes the range. So at the end of each X-ray step all wait for one another,
+each with nothing left to do on its GPU, and go on when the range is closed.
 """
 
 import json
@@ -34,7 +38,10 @@ if TYPE_CHECKING:
 
 # The text of the range, in the domain of our other ranges.
 TEXT = "record"
-BEGUN, XRAYED, ENDED, WANTED = "begun", "xray", "ended", "wanted"
+BEGUN, GOING, XRAYED, ENDED, WANTED = "begun", "going", "xray", "ended", "wanted"
+# Ends of the names of the files with which processes say that they have come to the end of an X-ray step, and whether
+# they want another one.
+DONE, AGAIN = ".done", ".again"
 # The schedule of a program that records when its user wants it.
 LATER = "later"
 # Ends of the names of a process's files: its steps alone, and what it does now.
@@ -60,9 +67,14 @@ FEWEST_ALONE, FEWEST_RECORDED = 3, 6
 PROGRESS_NS = 1_000_000_000
 
 # With nsys 2023.4.4 other processes begin to record a tenth of a second after the one that opens the range, and later
-# where the cores are busy. So that all ranks of a node record the same steps, this one waits; the others wait for it in
-# their next collective.
+# where the cores are busy. So that all ranks of a node record the same steps, this one waits, and the others wait for
+# it.
 SPREAD_S = 0.5
+# The host of a rank may be some steps ahead of another one's, as far as the queues of the GPUs reach.
+AHEAD_STEPS = 4
+# The longest time that processes wait for one another, and for nsys to end its recording. Ours.
+MEET_S = 10.0
+_LOOK_S = 0.002
 NODE_VARIABLE = "LOCAL_WORLD_SIZE"
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
@@ -140,13 +152,12 @@ class StreamClock(Protocol):
     def between(self, pairs: "list[tuple[Any, Any]]") -> "list[int] | None":
         """Return the times between marks in ns, once the last has passed; None where one is missing."""
 
+    def wait(self) -> None:
+        """Wait until the GPU has nothing left to do."""
+
 
 class CudaEvents:
-    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers.
-
-    Args:
-        torch: The module, completely imported.
-    """
+    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -165,6 +176,11 @@ class CudaEvents:
             return None
         pairs[-1][1].synchronize()
         return [round(first.elapsed_time(last) * 1e6) for first, last in pairs]
+
+    def wait(self) -> None:
+        """Wait for the GPU, unless CUDA is not in use or a graph is being captured."""
+        if self._cuda.is_initialized() and not self._cuda.is_current_stream_capturing():
+            self._cuda.synchronize()
 
 
 class Lap:
@@ -224,7 +240,8 @@ class Recording:
         self._is_whole = self._is_written = self._is_owner = False
         self._xray, self._after = xray, 0
         # Several processes have to know the number of the step before one of them begins it.
-        self._ahead = int(xray is not None and _is_one_of_several())
+        self._ahead = AHEAD_STEPS if os.environ.get(NODE_VARIABLE, "1") != "1" else 0
+        self._meetings = 0
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
         self._phase: Callable[[int, int, Any], int] = self._warm_up
         self._written_ns = 0
@@ -275,8 +292,9 @@ class Recording:
     def finish(self) -> None:
         """Write what is known at the end of the process."""
         self.write_alone()
-        if self._phase == self._xrayed and self._xray is not None:
-            self._xray.end()
+        if self._phase == self._xrayed and self._name != ENDED_PHASE:
+            if self._xray is not None:
+                self._xray.end()
             if self._is_owner:
                 self._write_ended()
 
@@ -285,7 +303,7 @@ class Recording:
         self._is_written = True
         if self._phase == self._xrayed and self._xray is not None:
             self._xray.abandon()
-        self._xray = None
+        self._xray, self._is_owner = None, False
         self._marks.send_to(self._sink.start, self._sink.end)
 
     def _start(self, _domain: Any, described: Any) -> int:
@@ -357,8 +375,11 @@ class Recording:
             return self._follow(number, described)
         self._is_owner = True
         self._range = self._start_recorded(self._domain, self._described)
-        if _is_one_of_several():
+        if self._ahead:
             time.sleep(SPREAD_S)
+            if self._schedule.count is not None:
+                self._announce(number + self._schedule.count)
+            self._touch(self._path(GOING))
         return self._go_on(number, described)
 
     def _follow(self, number: int, described: Any) -> int:
@@ -366,6 +387,8 @@ class Recording:
         self.write_alone()
         with open(self._path(BEGUN), encoding="utf-8") as file:  # noqa: PTH123
             self._is_owner = file.read() == FROM_OUTSIDE
+        if self._ahead and not self._is_owner:
+            _wait_for(lambda: self._exists(GOING), 4 * SPREAD_S)
         # Where the recording has begun from outside, it holds the warm-up, too.
         self._first = max(number, WARM_UP_STEPS) if self._is_owner else number
         return self._go_on(number, described)
@@ -380,12 +403,8 @@ class Recording:
         """Take the X-ray step when the recording is long enough, or end with the process that began the recording."""
         if not self._after:
             self._plan_end(now, number)
-        if number == self._after:
-            if self._xray is not None and self._xray.begin(number):
-                self._name, self._phase = XRAYING, self._xrayed
-                self._tell(now, number)
-                return self._start_recorded(self._domain, described)
-            return self._end_recording(now, number)
+        if 0 < self._after <= number:
+            return self._take_xray(now, number, described)
         if not self._is_owner and self._exists(ENDED):
             return self._rest(now, number)
         if now - self._written_ns >= PROGRESS_NS:
@@ -395,37 +414,67 @@ class Recording:
     def _plan_end(self, now: int, number: int) -> None:
         """Find the number of the step after the recorded ones, which is the X-ray step, once it is certain."""
         if not self._is_owner:
-            if self._xray is not None and self._exists(XRAYED):
+            if self._ahead and self._exists(XRAYED):
                 with open(self._path(XRAYED), encoding="utf-8") as file:  # noqa: PTH123
                     self._after = int(file.read() or 0)
         elif self._schedule.ends(number + self._ahead - self._first, now - self._began):
-            self._after = number + self._ahead
-            if self._ahead:
-                with open(self._path(XRAYED), "w", encoding="utf-8") as file:  # noqa: PTH123
-                    file.write(str(self._after))
+            self._announce(number + self._ahead)
 
-    def _xrayed(self, now: int, number: int, described: Any) -> int:
-        """End an X-ray step, and take another one or end the recording.
+    def _announce(self, after: int) -> None:
+        """Tell the other processes the number of the X-ray step."""
+        self._after = after
+        if self._ahead:
+            with open(self._path(XRAYED), "w", encoding="utf-8") as file:  # noqa: PTH123
+                file.write(str(after))
 
-        The others take theirs until the step that begins now has ended.
-        """
-        if self._xray is not None:
-            self._xray.end()
-            if self._xray.goes_on and self._xray.begin(number):
-                return self._start_recorded(self._domain, described)
+    def _take_xray(self, now: int, number: int, described: Any) -> int:
+        """Take an X-ray step. Where there can be none, end the recording when the other processes have taken theirs."""
+        if self._xray is not None and self._xray.begin(number):
+            self._name, self._phase = XRAYING, self._xrayed
+            self._tell(now, number)
+            return self._start_recorded(self._domain, described)
         self._xray = None
-        if not (self._ahead and self._is_owner):
+        if not self._ahead:
             return self._end_recording(now, number)
         self._marks.send_to(self._start, self._end, self.step)
-        self._phase = lambda now, number, _described: self._end_recording(now, number)
+        self._phase = self._xrayed
         return STEP_OPEN
+
+    def _xrayed(self, now: int, number: int, described: Any) -> int:
+        """End an X-ray step, and take another one where this or another process wants one, or end the recording."""
+        if self._xray is not None:
+            self._xray.end()
+        elif self._ahead:
+            self._gpu.wait()
+        if self._meet(again=self._xray is not None and self._xray.goes_on):
+            return self._take_xray(now, number, described)
+        self._xray = None
+        return self._end_recording(now, number)
+
+    def _meet(self, *, again: bool) -> bool:
+        """Wait until all processes that take steps are here; return whether one of them wants another X-ray step."""
+        self._meetings += 1
+        number = f".{self._round}.{self._meetings}"
+        self._touch(f"{self._own}{number}{AGAIN if again else DONE}")
+
+        def here() -> "list[str]":
+            return [each for each in os.listdir(self._folder) if each.endswith((number + AGAIN, number + DONE))]
+
+        def all_are() -> bool:
+            return len(here()) >= sum(each.endswith(PROGRESS_SUFFIX) for each in os.listdir(self._folder))
+
+        if self._ahead:
+            _wait_for(all_are, MEET_S)
+        return any(each.endswith(AGAIN) for each in here())
 
     def _end_recording(self, now: int, number: int) -> int:
         """Let the profiler record nothing any more, if this process has begun the recording."""
         if self._is_owner:
             if self._range:
-                self._sink.end(self._domain, self._range)
+                self._sink.close(self._domain, self._range)
             self._write_ended()
+        elif self._ahead:
+            _wait_for(lambda: self._exists(ENDED), MEET_S)
         return self._rest(now, number)
 
     def _write_ended(self) -> None:
@@ -439,7 +488,7 @@ class Recording:
             return self._leave()
         self._round, self._schedule = self._round + 1, Schedule(LATER)
         self._range, self._is_owner, self._name, self._phase = 0, False, ALONE, self._alone
-        self._xray, self._after, self._ahead = None, 0, 0
+        self._xray, self._after, self._meetings = None, 0, 0
         self._marks.send_to(self._start, self._end, self.step, without_lines=True)
         self._laps.clear()
         self._mark, self._began = None, 0
@@ -451,6 +500,10 @@ class Recording:
 
     def _exists(self, name: str) -> bool:
         return os.path.exists(self._path(name))
+
+    def _touch(self, path: str) -> None:
+        """Create an empty file."""
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
 
     def _leave(self) -> int:
         """Record nothing any more."""
@@ -483,8 +536,11 @@ def rank_of_process() -> "int | None":
     return next((int(os.environ[name]) for name in RANK_VARIABLES if os.environ.get(name, "").isdecimal()), None)
 
 
-def _is_one_of_several() -> bool:
-    return os.environ.get(NODE_VARIABLE, "1") != "1"
+def _wait_for(is_so: "Callable[[], bool]", most_s: float) -> None:
+    """Wait until something is so, but no longer than some seconds."""
+    until = time.monotonic() + most_s
+    while not is_so() and time.monotonic() < until:
+        time.sleep(_LOOK_S)
 
 
 def _ignore(_domain: Any, _what: Any) -> int:

@@ -88,6 +88,8 @@ class StepClock:
         if found is not None and len(self.ranges) < MOST_RANGES:
             self.ranges.append((*found, ended))
 
+    close = end
+
     def reset(self) -> None:
         """Forget everything in a forked process, whose ranges are its own."""
         self.ranges.clear()
@@ -108,12 +110,7 @@ class StepClock:
 
 
 def watch_torch(nvtx: Any, clock: StepClock) -> None:
-    """Time the ranges of ``torch.cuda.nvtx``.
-
-    Args:
-        nvtx: That module.
-        clock: The clock.
-    """
+    """Time the ranges of ``torch.cuda.nvtx``."""
     push, pop = nvtx.range_push, nvtx.range_pop
 
     @functools.wraps(push)
@@ -131,12 +128,7 @@ def watch_torch(nvtx: Any, clock: StepClock) -> None:
 
 
 def watch_nvtx(nvtx: Any, clock: StepClock) -> None:
-    """Time the ranges of the package ``nvtx``: ``annotate``, ``push_range`` and ``pop_range``.
-
-    Args:
-        nvtx: The package.
-        clock: The clock.
-    """
+    """Time the ranges of the package ``nvtx``: ``annotate``, ``push_range`` and ``pop_range``."""
     push, pop, timed = nvtx.push_range, nvtx.pop_range, _timed(nvtx.annotate, clock)
 
     @functools.wraps(push)

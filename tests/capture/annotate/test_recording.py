@@ -1,8 +1,10 @@
 """Which steps are timed, which are recorded, and what a process writes of them; with a sink and a clock of the test."""
 
+import contextlib
 import json
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +26,7 @@ from nsyswrap.capture.annotate.recording import (
 )
 
 MS = 1_000_000
+MODULE = "nsyswrap.capture.annotate.recording"
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Gpu:
 
     clock: Clock
     read: int = 0
+    waited: int = 0
 
     def mark(self) -> int:
         """Return the time of the GPU."""
@@ -52,6 +56,10 @@ class Gpu:
         """Return the times between marks."""
         self.read += 1
         return [last - first for first, last in pairs]
+
+    def wait(self) -> None:
+        """Note that the GPU was waited for."""
+        self.waited += 1
 
 
 @dataclass
@@ -281,25 +289,70 @@ def test_a_forked_process_leaves_the_x_ray_step_to_its_parent(tmp_path: Path) ->
     assert not (tmp_path / f"{ENDED}.1").exists()
 
 
-@pytest.mark.parametrize("more", [0, 1])
-def test_the_processes_of_a_node_take_the_x_ray_steps_of_the_same_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
-) -> None:
-    """One says the number a step ahead, and records on until the others, which are a step behind, have ended theirs."""
+@pytest.fixture
+def ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Program]]:
+    """Return a function that makes two ranks, each with a thread of its own, which wait for each other in each step."""
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    monkeypatch.setattr("nsyswrap.capture.annotate.recording.SPREAD_S", 0.0)
-    first, second = (observed(tmp_path, "10:15", more=more) for _ in range(2))
-    first.take(10)
-    second.take(10)
-    for _ in range(8 + more):
-        first.take(1)
-        assert "-record" not in first.recorder.lines or second.recorder.lines.count("xray ends") == 1 + more
-        second.take(1)
-    expected = ["xray 15", "xray ends", "xray 16", "xray ends"][: 2 + 2 * more]
-    for program in (first, second):
+    monkeypatch.setattr(f"{MODULE}.SPREAD_S", 0.01)
+
+    def take(program: Program, collective: threading.Barrier, steps: int) -> None:
+        for _ in range(steps):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                collective.wait()
+            program.take(1, 100)
+        collective.abort()
+
+    def make(schedule: str, *xrays: tuple[bool, int]) -> list[Program]:
+        made: list[Program] = []
+        with monkeypatch.context() as patch:
+            for process, (can_begin, more) in enumerate(xrays):
+                patch.setattr("os.getpid", lambda process=process: 1000 + process)
+                made.append(observed(tmp_path, schedule, can_begin=can_begin, more=more))
+        collective = threading.Barrier(len(made))
+        threads = [threading.Thread(target=take, args=(each, collective, 150)) for each in made]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("schedule", ["10:15", "5", ""])
+@pytest.mark.parametrize("more", [(0, 0), (1, 1), (0, 1)])
+def test_the_processes_of_a_node_take_the_x_ray_steps_of_the_same_numbers(
+    ranks: Callable[..., list[Program]], tmp_path: Path, schedule: str, more: tuple[int, int]
+) -> None:
+    """One opens the range and waits, so the other one does, too. Where one wants another X-ray step, all take it."""
+    made = ranks(schedule, (True, more[0]), (True, more[1]))
+    ended = json.loads((tmp_path / f"{ENDED}.1").read_text())
+    numbers = range(ended["last"] + 1, ended["last"] + 2 + max(more))
+    expected = [text for number in numbers for text in (f"xray {number}", "xray ends")]
+    for program in made:
         assert [each for each in program.recorder.lines if "xray" in each] == expected
-    assert first.recorder.lines[-2:] == ["xray ends", "-record"]
-    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 10, "last": 14}
+    closed = [program.recorder.lines[-1] for program in made]
+    assert sorted(closed) == ["-record", "xray ends"]
+
+
+def test_a_process_without_an_x_ray_step_waits_for_the_others(ranks: Callable[..., list[Program]]) -> None:
+    """Nothing is left to do on its GPU when the range is closed."""
+    without, other = ranks("10:15", (False, 0), (True, 0))
+    assert without.gpu.waited == 1
+    without.recording.finish()
+    assert [each for each in other.recorder.lines if "xray" in each] == ["xray 15", "xray ends"]
+
+
+def test_a_process_that_takes_no_more_steps_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr(f"{MODULE}.SPREAD_S", 0.0)
+    monkeypatch.setattr(f"{MODULE}.MEET_S", 0.1)
+    (tmp_path / f"999{PROGRESS_SUFFIX}").touch()
+    program = observed(tmp_path, "10:15")
+    program.take(20, 100)
+    assert program.recorder.lines[-2:] == ["xray ends", "-record"]
 
 
 def test_only_the_first_recording_of_a_program_that_waits_has_an_x_ray_step(tmp_path: Path) -> None:
