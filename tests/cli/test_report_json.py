@@ -56,7 +56,8 @@ def test_analyze_prints_the_same_from_a_report_json_as_from_its_capture(form: st
     """Stderr is empty. Tables without rows have their headers, too."""
     from_report = run("analyze", report, "--format", form)
     assert (from_report.exit_code, from_report.stderr) == (0, "")
-    assert from_report.stdout == run("analyze", capture, "--format", form).stdout
+    from_capture = run("analyze", capture, "--format", form).stdout
+    assert from_report.stdout.replace(str(report.parent), str(capture.parent)) == from_capture
 
 
 def test_report_writes_a_page_without_a_timeline(capture: Path, report: Path, tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_the_slim_page_is_the_first_part(report: Path, capture: Path, tmp_path: 
     for path in (report, capture):
         page = tmp_path / f"{path.suffix}.html"
         assert run("report", path, "--slim", "-o", page).exit_code == 0
-        pages.append(page.read_text(encoding="utf-8"))
+        pages.append(page.read_text(encoding="utf-8").replace(str(path.parent), "folder"))
     assert pages[0] == pages[1]
     assert "This is the short form." in pages[0]
     assert "timeline-ready" not in pages[0]

@@ -8,7 +8,7 @@ from host_records import STARTED_NS, record_of, recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.capture import blocked_calls as program
+from nsyswrap.capture import host_monitor as program
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import os_call_kind
 from nsyswrap.events.blocked_calls import name_blocked_calls

@@ -71,6 +71,23 @@ def test_findings_that_are_not_shown_are_counted() -> None:
     assert "2 more on the page" in documents.render("report", "text", replace(report, findings=many))
 
 
+def test_uneven_steps_and_outliers_are_named() -> None:
+    report = hand_made.full_report()
+    uneven = (
+        Fact("p95_ns", 999_000_000, "ns"),
+        Fact("outlier_count", 1, "count"),
+        Fact("outlier_excess_ns", 7e8, "ns"),
+    )
+    sections = tuple(
+        replace(one, facts=(*(fact for fact in one.facts if fact.label != "p95_ns"), *uneven))
+        if one.key == "steps"
+        else one
+        for one in report.sections
+    )
+    shown = " ".join(documents.render("report", "text", replace(report, sections=sections)).split())
+    assert "very uneven: 5 % under 108 ms, 5 % over 999 ms; 1 outlier, 700 ms too long; warm-up" in shown
+
+
 @pytest.mark.parametrize(("reasons", "cut"), [(3, False), (4, True)])
 def test_three_reasons_of_gaps_are_shown(reasons: int, cut: bool) -> None:  # noqa: FBT001
     idle = hand_made.full_report().section("idle")
@@ -129,7 +146,7 @@ def test_steps_may_be_all_there_is() -> None:
     shown = documents.render(
         "report", "text", replace(report, sections=tuple(one for one in report.sections if one.key == "steps"))
     )
-    assert "steps: 18 steps" in shown
+    assert "steps: 18 measured steps" in shown
     assert not any(title in shown for title in ("tensor-core share", "PHASES", "LONGEST", "The page and JSON"))
 
 
