@@ -28,7 +28,7 @@ def program() -> Iterator[TriedProgram]:
     found.keeps_gradients = True
     model(torch.ones(2, 3)).sum().backward()
     optimizer.step()
-    yield found
+    yield found  # noqa: PT022 - the model lives as long
 
 
 def switched(program: TriedProgram, key: str, value: str = "") -> Any:  # noqa: ANN401 - what undoes it
