@@ -133,6 +133,13 @@ def test_random_numbers_may_differ_where_a_change_implies_that() -> None:
     assert "The changes alter random numbers: compare a whole training." in trial.notes[0]
 
 
+def test_random_numbers_may_differ_beside_a_change_of_rounding() -> None:
+    program = Program({"fused": 0.8, "persistent": 0.8}, losses={"persistent": [1.0, 0.9, 0.25]})
+    trial = program.tried("fused", "persistent")
+    assert [each.spec for each in trial.kept] == ["fused", "persistent"]
+    assert "alter random numbers" in trial.notes[0]
+
+
 def test_nothing_is_compared_where_nothing_helps() -> None:
     program = Program({"fused": 1.2})
     trial = program.tried("fused")
