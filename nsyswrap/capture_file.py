@@ -12,14 +12,15 @@ from nsyswrap.base.privacy import Cleaner, neutral
 from nsyswrap.capture.recorded_run import (
     ALTERNATIVES_TABLE,
     CAPTURE_SUFFIXES,
+    COPY_RATES,
+    LINK_RATES,
+    PRODUCT_RATES,
+    PROFILER_COST,
     XRAY_TABLE,
     recorded_alternatives,
-    recorded_copy_rates,
     recorded_host,
-    recorded_link_rates,
-    recorded_product_rates,
-    recorded_profiler_cost,
     recorded_steps_alone,
+    recorded_value,
     recorded_xray,
 )
 from nsyswrap.events.alternatives import read_alternatives
@@ -80,15 +81,22 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
     host = read_record(recorded_host(capture), trace.epoch_ns)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name), folder=folder_of(capture)))
     return name_blocked_calls(named, host), replace(
-        settings,
-        copy_rates=read_rates(recorded_copy_rates(capture)),
-        profiler_cost=read_cost(recorded_profiler_cost(capture)),
-        product_rates=read_product_rates(recorded_product_rates(capture)),
-        link_rates=read_link_rates(recorded_link_rates(capture)),
+        with_rates(settings, capture),
+        profiler_cost=read_cost(recorded_value(capture, PROFILER_COST)),
         host=host,
         steps_alone=read_steps_alone(recorded_steps_alone(capture)),
         xray=xray_of(capture),
         alternatives=read_alternatives(recorded_alternatives(capture)),
+    )
+
+
+def with_rates(settings: Settings, capture: Path) -> Settings:
+    """Return the settings with the rates of the machine that `profile` measured beside a capture."""
+    return replace(
+        settings,
+        copy_rates=read_rates(recorded_value(capture, COPY_RATES)),
+        product_rates=read_product_rates(recorded_value(capture, PRODUCT_RATES)),
+        link_rates=read_link_rates(recorded_value(capture, LINK_RATES)),
     )
 
 

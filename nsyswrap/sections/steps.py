@@ -375,10 +375,7 @@ SECTION = SectionSpec(
     place=140,
     group=PageGroup.PROGRAM,
     columns={
-        "outliers": (
-            "name start_ns end_ns length_ns excess_ns device_id part part_grown_ns cause cause_grown_ns phase "
-            "phase_grown_ns"
-        ),
+        "outliers": " ".join(COLUMNS[1:]),
         "steps": "process name start_ns end_ns warm_up",
     },
     some_columns={"steps": f"number device_id {PARTS}"},
@@ -391,7 +388,6 @@ SECTION = SectionSpec(
         "excess_ns": "longer by",
     },
     facts={
-        "measured_steps": "measured steps",
         "median_ns": "median step",
         "p05_ns": "5 % of steps are under",
         "p95_ns": "5 % of steps are over",
