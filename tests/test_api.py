@@ -14,7 +14,7 @@ import nsyswrap
 from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Progress
-from nsyswrap.render import render
+from nsyswrap.render import documents
 from nsyswrap.report import build_report
 from nsyswrap.timeline.event_frames import COLUMNS
 
@@ -150,9 +150,11 @@ def test_an_nsys_rep_is_exported_first(tmp_path: Path, monkeypatch: pytest.Monke
     assert not made[0].parent.exists()
 
 
-def test_jupyter_shows_a_capture_in_markdown(captures: Callable[[str], Path]) -> None:
+def test_jupyter_shows_the_short_page_in_a_frame_that_runs_nothing(captures: Callable[[str], Path]) -> None:
     run = nsyswrap.open(captures("cuda_graph_graph_trace"))
-    assert run._repr_markdown_() == render("markdown", run.report)
+    frame = ET.fromstring(run._repr_html_().replace("<iframe sandbox ", '<iframe sandbox="" '))
+    assert (frame.tag, frame.get("sandbox")) == ("iframe", "")
+    assert frame.get("srcdoc", "").split() == documents.render("report", "slim", run.report).split()
 
 
 def test_changing_a_frame_does_not_change_the_report(captures: Callable[[str], Path]) -> None:
