@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import pandas as pd
-
 from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, hues, rank_rows, summary_model, vocabulary
@@ -28,7 +26,7 @@ from nsyswrap.render.document import (
 )
 from nsyswrap.render.drawings import Picture
 from nsyswrap.render.escape import elide, visible
-from nsyswrap.render.gaps import Gap, Piece
+from nsyswrap.render.gaps import Gap, Piece, longest
 from nsyswrap.render.rows import plain
 from nsyswrap.rules import CAUSES
 
@@ -184,10 +182,9 @@ def causes(ledger: summary_model.DeviceLedger, its: Device, of: str) -> Table:
 
 def _over_time(report: Report, device_id: int, title: str) -> tuple[Picture, ...]:
     """Return the busy share of a GPU over the window, where the ledger has it."""
-    section = report.section("ledger")
-    if section is None or "over_time" not in section.tables:
+    table = report.rows("ledger", "over_time")
+    if table is None:
         return ()
-    table = section.tables["over_time"]
     mine = table[table["device_id"] == device_id].sort_values("start_ns")
     path = charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), plain(mine["busy_share"]))
     if not path:
@@ -198,10 +195,9 @@ def _over_time(report: Report, device_id: int, title: str) -> tuple[Picture, ...
 
 def attribution(report: Report, device_id: int, title: str) -> Table:
     """Return the idle time of one GPU by rule, cause and phase, largest first."""
-    section, name = report.section("idle"), f"Idle time of {title} by root cause, cause and phase"
-    if section is None or "attribution" not in section.tables:
+    table, name = report.rows("idle", "attribution"), f"Idle time of {title} by root cause, cause and phase"
+    if table is None:
         return Table("idle-attribution", name, ())
-    table = section.tables["attribution"]
     mine = table[table["device_id"] == device_id].sort_values("idle_ns", ascending=False, kind="stable")
     columns = frame_columns(vocabulary.named(mine[_ATTRIBUTION]))
     return Table("idle-attribution", name, columns if len(mine) else (), has_row_heads=False)
@@ -217,23 +213,22 @@ def gaps(report: Report) -> Iterator[Table]:
 
 def patterns(report: Report) -> Table:
     """Return the gaps that recur, by GPU, rule and phase, largest first."""
-    section = report.section("idle")
-    table = pd.DataFrame() if section is None else section.tables.get("patterns", pd.DataFrame())
-    if len(table):
+    table = report.rows("idle", "patterns")
+    if table is not None:
         table = table.sort_values("idle_ns", ascending=False, kind="stable")
         shares = table["idle_ns"] / max(_window_ns(report), 1)
         table.insert(list(table.columns).index("idle_ns") + 1, "idle_of_window_share", shares)
-    return Table(
-        "idle-patterns", "Gaps by reason", frame_columns(vocabulary.named(table)), is_titled=True, has_row_heads=False
-    )
+    columns = () if table is None else frame_columns(vocabulary.named(table))
+    return Table("idle-patterns", "Gaps by reason", columns, is_titled=True, has_row_heads=False)
 
 
 def longest_gaps(report: Report, most: int = _MOST_GAPS) -> Table:
     """Return the longest gaps; a click on the reasons of one opens its evidence."""
-    found, count, total_ns = summary_model.worst_gaps(report, most)
+    table = report.rows("idle", "gaps")
+    found, count, total_ns = ((), 0, 0) if table is None else longest(table, most)
     lengths = [gap.length_ns for gap in found]
     part = units.share_of(sum(lengths), total_ns)
-    pieces = [gap.by_rule() for gap in found]
+    pieces = [gap.pieces for gap in found]
     spans, shares = [Span(gap.start_ns, gap.end_ns) for gap in found], [ns / _window_ns(report) for ns in lengths]
     starts = [gap.start_ns for gap in found]
     columns = (

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+import pandas as pd
+
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
@@ -305,27 +307,28 @@ def _phases(report: Report) -> Iterator[DocumentSection]:
 
 
 def _gaps(report: Report) -> Iterator[DocumentSection]:
-    found = summary_model.gap_patterns(report)
-    if not found:
+    table = report.rows("idle", "patterns")
+    if table is None:
         return
-    often = [one.often for one in found]
+    found = table.sort_values("idle_ns", ascending=False, kind="stable")
+    often = ["" if pd.isna(each) else f"{each:.3g} a step" for each in found["per_step"].tolist()]
     columns = (
-        Column("why", "why", "text", [vocabulary.rule_name(one.rule) for one in found]),
-        Column("phase", "phase", "text", [one.phase for one in found]),
-        *([Column("device_id", "GPU", "number", [one.device_id for one in found])] if len(report.gpus) > 1 else []),
-        Column("count", "gaps", "count", [one.count for one in found]),
-        Column("median_ns", "median", "ns", [one.median_ns for one in found]),
+        Column("why", "why", "text", [vocabulary.rule_name(str(each)) for each in found["rule"]]),
+        Column("phase", "phase", "text", [str(each) for each in found["phase"]]),
+        *([Column("device_id", "GPU", "number", found["device_id"].tolist())] if len(report.gpus) > 1 else []),
+        Column("count", "gaps", "count", found["count"].tolist()),
+        Column("median_ns", "median", "ns", found["median_ns"].tolist()),
         *([Column("often", "how often", "text", often)] if any(often) else []),
     )
-    table = Table("gaps", "Gaps by reason", columns, most={"text": 3}, forms=TERMINAL)
-    yield DocumentSection("gaps", "Gaps by reason", "the longest gaps are on the page", (table,))
+    shown = Table("gaps", "Gaps by reason", columns, most={"text": 3}, forms=TERMINAL)
+    yield DocumentSection("gaps", "Gaps by reason", "the longest gaps are on the page", (shown,))
 
 
 def _kernels(report: Report) -> Iterator[DocumentSection]:
-    section = report.section("kernels")
-    if section is None or "summary" not in section.tables:
+    section, found = report.section("kernels"), report.rows("kernels", "summary")
+    if section is None or found is None:
         return
-    columns = frame_columns(section.tables["summary"])[:_MOST_COLUMNS]
+    columns = frame_columns(found)[:_MOST_COLUMNS]
     table = Table("kernels", section.title, columns, forms=MARKDOWN, folded=MARKDOWN, of_programs=True)
     yield DocumentSection("kernels", section.title, summary_model.short(section.window), (table,))
 

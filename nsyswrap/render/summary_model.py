@@ -13,7 +13,6 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Gpu, Report, Section
-from nsyswrap.render import gaps
 from nsyswrap.render.escape import visible
 from nsyswrap.render.rows import plain
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
@@ -172,51 +171,6 @@ def _idle_part(rule: str, phase: str, device_id: int, causes: dict[str, int], wi
 
 def _by_time(times: dict[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(times.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
-def worst_gaps(report: Report, most: int) -> gaps.Longest:
-    """Return the longest gaps of all GPUs."""
-    section = report.section("idle")
-    if section is None or "gaps" not in section.tables:
-        return gaps.Longest((), 0, 0)
-    return gaps.longest(section.tables["gaps"], most)
-
-
-@dataclass(frozen=True, slots=True)
-class GapPattern:
-    """Gaps of one GPU that have one rule and phase.
-
-    Attributes:
-        device_id: Their GPU.
-        rule: Rule of the idle time.
-        phase: Phase of the host.
-        count: Number of gaps.
-        median_ns: Median length.
-        often: How many there are in a step, such as "1.2 a step"; empty where the window is not made of steps.
-    """
-
-    device_id: int
-    rule: str
-    phase: str
-    count: int
-    median_ns: int
-    often: str
-
-
-def gap_patterns(report: Report) -> tuple[GapPattern, ...]:
-    """Return the gaps by GPU, rule and phase, most idle time first."""
-    section = report.section("idle")
-    table = None if section is None else section.tables.get("patterns")
-    if table is None:
-        return ()
-    rows = table.sort_values("idle_ns", ascending=False, kind="stable")
-    names = ("device_id", "rule", "phase", "count", "median_ns", "per_step")
-    return tuple(
-        GapPattern(
-            int(device), str(rule), str(phase), int(count), int(median), "" if pd.isna(often) else f"{often:.3g} a step"
-        )
-        for device, rule, phase, count, median, often in zip(*(rows[name].tolist() for name in names), strict=True)
-    )
 
 
 def short(window: Window) -> str:

@@ -65,7 +65,6 @@ def test_a_rule_that_is_a_cause_does_not_name_it_again() -> None:
 
 def test_a_report_without_a_ledger_has_no_bars() -> None:
     assert summary_model.ledgers(hand_made.no_gpu_report()) == ()
-    assert summary_model.worst_gaps(hand_made.no_gpu_report(), 5).gaps == ()
 
 
 def test_a_window_is_named_short_without_its_parenthesis() -> None:
