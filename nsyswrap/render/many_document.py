@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import Tree
 from nsyswrap.many.outliers import FEWEST, LEAST_SHARE
 from nsyswrap.many.totals import GroupRow, ManyCaptures
 from nsyswrap.render.charts import LegendRow, stacked
@@ -22,9 +22,6 @@ from nsyswrap.render.document import (
 )
 from nsyswrap.render.escape import elide
 from nsyswrap.render.vocabulary import LEDGER_PARTS, fill, rule_name
-
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.many/1"
 # So many groups have a bar; the table has all. Ours: more fill several screens.
@@ -54,7 +51,6 @@ _LABELS: Mapping[str, str] = MappingProxyType(
         "rule": "loses most",
         "rule_share": "of its GPU time",
         "lost_ns": "time lost",
-        "idle_share": "idle",
         "worst": "where",
     }
 )
@@ -285,7 +281,7 @@ def _list(many: ManyCaptures) -> DocumentSection:
     )  # fmt: skip
 
 
-def tree(many: ManyCaptures) -> "Tree":
+def tree(many: ManyCaptures) -> Tree:
     """Return the totals as nested dictionaries and lists of plain Python values."""
     return {
         "schema": SCHEMA,

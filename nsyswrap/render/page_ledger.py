@@ -22,6 +22,7 @@ from nsyswrap.render.document import (
     Span,
     Table,
     frame_columns,
+    shown,
     times,
 )
 from nsyswrap.render.drawings import Picture
@@ -233,11 +234,9 @@ def longest_gaps(report: Report, most: int = _MOST_GAPS) -> Table:
     starts = [gap.start_ns for gap in found]
     columns = (
         Column("device_id", "GPU", "number", [gap.device_id for gap in found]),
-        Column("start_ns", "start", "ns", starts, list(map(units.point, starts)), spans=spans),
+        shown("start_ns", "start", "ns", starts, units.point)._replace(spans=spans),
         times("length_ns", "gap length", lengths),
-        Column(
-            "share", "share of window", "number", shares, [units.share_of(ns, _window_ns(report)) for ns in lengths]
-        ),
+        shown("share", "share of window", "number", shares, units.share),
         Column(
             "reasons",
             "why, largest first; open a row for evidence",

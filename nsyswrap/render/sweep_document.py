@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import Tree
 from nsyswrap.render import hues, vocabulary
 from nsyswrap.render.charts import LegendRow, stacked
 from nsyswrap.render.document import (
@@ -33,9 +34,6 @@ from nsyswrap.sweep.results import CONFIDENCE, FEWEST_RUNS, CellResult, StepInte
 from nsyswrap.sweep.scaling import STRONG, WEAK, ScalingRow, kinds, scaling
 from nsyswrap.sweep.spec import BATCH_OF_ALL, GPUS, Axis
 
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
-
 _NOT_RUN = "not run"
 _TITLES = MappingProxyType({STRONG: "Strong scaling", WEAK: "Weak scaling"})
 _ABOUT = MappingProxyType(
@@ -47,7 +45,6 @@ _ABOUT = MappingProxyType(
 # Headings of columns that are not those of a report.
 _LABELS: Mapping[str, str] = MappingProxyType(
     {
-        "ending": "ending",
         "mean_ns": "time per step",
         "low_ns": "at least",
         "high_ns": "at most",
@@ -61,9 +58,6 @@ _LABELS: Mapping[str, str] = MappingProxyType(
         "text": "why",
         "base_gpus": "GPUs, base",
         "base_ns": "step, base",
-        "step_ns": "step",
-        "speedup": "speedup",
-        "efficiency_share": "efficiency",
         "low_share": "at least",
         "high_share": "at most",
         "kept": "batch kept",
@@ -441,7 +435,7 @@ def _legend(bars: Sequence[Bar]) -> tuple[LegendRow, ...]:
     return tuple(found[key] for key in order if key in found)
 
 
-def tree(sweep: Sweep) -> "Tree":
+def tree(sweep: Sweep) -> Tree:
     """Return the sweep as nested dictionaries and lists of plain Python values."""
     best = best_of(sweep)
     changes = [

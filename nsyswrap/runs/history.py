@@ -260,11 +260,11 @@ class History:
         Raises:
             HistoryError: The history cannot be read, or has no such frame or column.
         """
-        from nsyswrap.runs.frames import COLUMNS, FrameQuery, frame  # noqa: PLC0415 - loads pandas
+        from nsyswrap.runs.frames import COLUMNS, frame  # noqa: PLC0415 - loads pandas
 
         if name not in COLUMNS:
             raise HistoryError(f"the history has no frame {name!r}", hint=f"it has {', '.join(COLUMNS)}")
-        return frame(self.engine, name, FrameQuery(program, columns, equal))
+        return frame(self.engine, name, program, columns, equal)
 
     def __repr__(self) -> str:
         return f"<nsyswrap history {self.place}>"

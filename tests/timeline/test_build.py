@@ -17,6 +17,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.intervals import merge, total
 from nsyswrap.model import Report, TimelineData, TimelineRow
 from nsyswrap.render import render
+from nsyswrap.render.gaps import longest
 from nsyswrap.report import build_report
 from nsyswrap.sections import idle as idle_section
 from nsyswrap.sections import ledger as ledger_section
