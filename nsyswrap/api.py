@@ -159,11 +159,7 @@ def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _phase_rules(phases: Mapping[str, str]) -> tuple[PhaseRule, ...]:
-    """Return the rules of phases, in the order of the mapping.
-
-    Raises:
-        UsageError: A name or a pattern is empty, or a pattern is not a regular expression.
-    """
+    """Return the rules of phases, in the order of the mapping."""
     hint = "give a dict such as {'data': '^prefetch'}"
     for name, pattern in phases.items():
         if not (name and pattern):

@@ -26,9 +26,8 @@ from nsyswrap.events.alternatives import read_alternatives
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
-from nsyswrap.hardware.copy_rates import read_rates
-from nsyswrap.hardware.link_rates import read_link_rates
-from nsyswrap.hardware.product_rates import read_product_rates
+from nsyswrap.hardware.link_rates import read_link_rates, read_rates
+from nsyswrap.hardware.peak_rates import read_product_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
 from nsyswrap.loop.context import Settings
@@ -41,10 +40,6 @@ if TYPE_CHECKING:
 @contextmanager
 def exported(capture: Path, display: "AbstractContextManager[Progress] | None" = None) -> Iterator[Path]:
     """Yield the SQLite export of a capture: the file itself, or a temporary export of what nsys recorded.
-
-    Args:
-        capture: The file.
-        display: Shows the progress of an export; None for no display.
 
     Raises:
         ExportError: nsys cannot export it, or there is no nsys.

@@ -50,6 +50,8 @@ UNPLANTED = (
 )
 # These faults lie in which cores the program gets; in the turns all programs get the same.
 OF_CORES = ("host/cpu_quota", "idle/off_cpu")
+# Alternatives of operators are measured where the fault is one of kernels. Nothing else uses the GPU meanwhile.
+OF_KERNELS = ("compute/", "tensor_cores/")
 # Enough for the turns of a run alone, and for a recording with its warm-up and the steps alone before it.
 STEPS, RECORDED = 200, 40
 FAULT, FIX, PROFILED = "fault", "fix", " profiled"
@@ -114,17 +116,19 @@ def measure(
         TimeoutError: A run took too long.
     """
     kinds = (FAULT, FIX) if case.fix else (FAULT,)
-    runs: dict[str, Sequence[str]] = {}
+    runs: dict[str, overhead_turns.Run] = {}
+    of_kernels = any(rule.startswith(OF_KERNELS) for rule in case.rules)
     for kind in kinds:
         words = [*case.name.split(), "--steps", str(STEPS), *chosen.program_arg, *(case.fix if kind is FIX else ())]
         program = (sys.executable, str(Path(overhead_turns.__file__)), "SOCKET")
+        has_alternatives = kind is FAULT and of_kernels and not chosen.no_alternatives
         target = ["--output", str(folder / kind), "--steps", str(RECORDED), "--stop-after", "--quiet"]
-        # They run on the GPU while other programs have their turns; the plan of a fixed program is not compared.
-        target += ["--no-alternatives"] if kind is FIX or chosen.no_alternatives else []
-        runs[kind] = [*program, *words]
-        runs[kind + PROFILED] = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
-    order = [each for kind in kinds for each in (kind, kind + PROFILED, kind)]
-    turns = overhead_turns.take_turns(runs, [*order, *kinds], cores, place)
+        target += [] if has_alternatives else ["--no-alternatives"]
+        profiled = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
+        runs[kind] = overhead_turns.Run([*program, *words])
+        runs[kind + PROFILED] = overhead_turns.Run(profiled, is_late=True, is_alone=has_alternatives)
+    order = [*kinds, *(each for kind in kinds for each in (kind + PROFILED, kind)), *kinds]
+    turns = overhead_turns.take_turns(runs, order, cores, place)
     row: dict[str, Any] = {"program": case.name.replace(" ", "."), "rules": case.rules}
     for kind in kinds:
         row[kind] = _alone(turns[kind]) | {

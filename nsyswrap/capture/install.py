@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from nsyswrap.base.errors import NsysNotFoundError, NsyswrapError
-from nsyswrap.capture.distribution import (
+from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
+from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.unpack import (
     GET_NSYS_FROM_NVIDIA,
     Distribution,
+    build_tree,
     keyring_of,
     mirror_of,
     this_distribution,
 )
-from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
-from nsyswrap.capture.process import Output, output_of
-from nsyswrap.capture.unpack import build_tree
 
 NSYS_PACKAGES = ("nsight-systems", "nsight-systems-target")
 
@@ -46,10 +46,6 @@ _LISTED = re.compile(r"^'[^']+' ([^\s/]+\.deb) (\d+) SHA256:([0-9a-f]{64})\s*$",
 
 def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
     """Return the nsys of this machine; install one if there is none or if its importer lacks libraries.
-
-    Args:
-        notify: Called with each message for the user.
-        force: Install nsys in any case.
 
     Returns:
         The existing or the new nsys.
@@ -126,12 +122,7 @@ def licence_notice(distribution: Distribution, root: Path) -> str:
 
 
 class Apt:
-    """Runs apt with its own sources, lists and cache; those of the system are not used.
-
-    Args:
-        distribution: The distribution whose packages to download.
-        folder: The folder for all files; created if missing.
-    """
+    """Runs apt with its own sources, lists and cache; those of the system are not used."""
 
     def __init__(self, distribution: Distribution, folder: Path) -> None:
         """Write the sources; nothing is downloaded yet."""

@@ -125,9 +125,9 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
     Returns:
         The table's name with its values by name; empty where there is nothing to hold.
     """
-    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415 - only `redact` needs it
-    from nsyswrap.hardware.link_rates import read_link_rates  # noqa: PLC0415
-    from nsyswrap.hardware.product_rates import read_product_rates  # noqa: PLC0415
+    # Only `redact` needs these.
+    from nsyswrap.hardware.link_rates import read_link_rates, read_rates  # noqa: PLC0415
+    from nsyswrap.hardware.peak_rates import read_product_rates  # noqa: PLC0415
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
     from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
 

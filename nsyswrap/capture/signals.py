@@ -41,11 +41,7 @@ class CaptureHungUpError(CaptureError):
 
 
 class StopRequest(KeyboardInterrupt):
-    """An ending signal that arrived while no program runs.
-
-    Args:
-        number: The signal.
-    """
+    """An ending signal that arrived while no program runs."""
 
     def __init__(self, number: signal.Signals) -> None:
         """Keep the signal."""
@@ -167,12 +163,7 @@ def survives(pid: int, number: signal.Signals) -> bool:
 
 
 def is_sent_to_all(number: signal.Signals, nsys: int) -> bool:
-    """Return whether nsys got a signal, too, where it stays blocked: then its sender has sent it to the program, too.
-
-    Args:
-        number: The signal.
-        nsys: The process id of nsys.
-    """
+    """Return whether nsys got a signal, too, where it stays blocked: then its sender sent it to the program, too."""
     return _is_in_one_of(("ShdPnd",), nsys, number)
 
 

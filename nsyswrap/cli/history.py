@@ -105,17 +105,13 @@ def list_(  # noqa: PLR0913 - one argument an option
     db: str | None, program: str | None, limit: int, form: str | None, output: Path | None, *, force: bool
 ) -> None:
     """List the runs, the newest first. A star behind the commit: the program had changes that were not committed."""
-    from nsyswrap.render.history_text import LISTS, list_as_text  # noqa: PLC0415 - loaded when there is a list
+    from nsyswrap.render.history_text import LISTS  # noqa: PLC0415 - loaded when there is a list
     from nsyswrap.runs.run import Program  # noqa: PLC0415
 
-    kept, wanted, most = history_of(db, create=False), Program(program) if program else None, limit or None
-    if (chosen := form_of(form, output, FORMS)) == "text":  # only the columns that a line has are read
-        lines = kept.lines(wanted, most)
-        count, text = len(lines), list_as_text(lines)
-    else:
-        rows = kept.runs(wanted, most)
-        count, text = len(rows), LISTS[chosen](rows)
-    write_result(text, output, force=force)
+    kept, wanted = history_of(db, create=False), Program(program) if program else None
+    rows = kept.runs(wanted, limit or None)
+    count = len(rows)
+    write_result(LISTS[form_of(form, output, FORMS)](rows), output, force=force)
     total = kept.count(wanted) if limit and count == limit else count
     more = "; --limit 0 lists all" if total > count else ""
     click.echo(f"{count} of {units.counted(total, 'run')} in {printable(kept.place)}{more}", err=True)

@@ -307,8 +307,8 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
     from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
     from nsyswrap.cli.progress import reading  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.loop.extent import between  # noqa: PLC0415
     from nsyswrap.loop.large_capture import ReadRequest, load_within  # noqa: PLC0415
-    from nsyswrap.loop.requested_window import between  # noqa: PLC0415
     from nsyswrap.report import ALL, STEPS  # noqa: PLC0415
     from nsyswrap.sections import unread_tables  # noqa: PLC0415
 

@@ -190,8 +190,8 @@ def recorder(
     def write(result: "CaptureResult", folder: Path) -> None:
         links = {}
         if measured:
-            from nsyswrap.capture.link_rates import link_rates  # noqa: PLC0415
-            from nsyswrap.capture.steps_alone import ranks_in  # noqa: PLC0415
+            from nsyswrap.capture.product_rates import link_rates  # noqa: PLC0415
+            from nsyswrap.capture.xray_file import ranks_in  # noqa: PLC0415
 
             announce = announcer("the links between these GPUs, once, for some seconds", quiet=quiet)
             links = link_rates(program_python(options), ranks_in(folder), announce, kept_only=launch is not None)

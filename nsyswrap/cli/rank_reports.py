@@ -19,9 +19,8 @@ from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
 from nsyswrap.cli.many_ranks import report_of_many
 from nsyswrap.cli.progress import working
 from nsyswrap.cli.rank_reader import RankCapture, rank_report
-from nsyswrap.hardware.copy_rates import read_rates
-from nsyswrap.hardware.link_rates import read_link_rates
-from nsyswrap.hardware.product_rates import read_product_rates
+from nsyswrap.hardware.link_rates import read_link_rates, read_rates
+from nsyswrap.hardware.peak_rates import read_product_rates
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Report
 from nsyswrap.ranks.join import join

@@ -23,8 +23,7 @@ from nsyswrap.cli.terminal import rendered_result
 
 if TYPE_CHECKING:
     from nsyswrap.base.intervals import Window
-    from nsyswrap.capture.kernel_counters import CounterRequest
-    from nsyswrap.capture.ncu import Ncu
+    from nsyswrap.capture.kernel_counters import CounterRequest, Ncu
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
     from nsyswrap.loop.context import TraceContext
     from nsyswrap.render.agreement_document import Measured
@@ -132,7 +131,7 @@ def measured(  # noqa: PLR0913, PLR0917 - one argument an option
     python: str | None,
 ) -> "Measured":
     """Choose kernels of a capture, or of one recorded now, measure them, and compare their names with the counters."""
-    from nsyswrap.capture.ncu import find_ncu  # noqa: PLC0415
+    from nsyswrap.capture.kernel_counters import find_ncu  # noqa: PLC0415
     from nsyswrap.hardware.tensor_cores import has_tensor_cores  # noqa: PLC0415
     from nsyswrap.render.agreement_document import Measured  # noqa: PLC0415
     from nsyswrap.sections.tensor_cores.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy

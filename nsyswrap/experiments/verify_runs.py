@@ -18,7 +18,7 @@ from nsyswrap.capture.annotate.process_start import OBSERVER_VARIABLE
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.run_dir import private_folder
 from nsyswrap.experiments import work_record
-from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.loop.step_detection import find_timed_steps
 from nsyswrap.trace.tables import array
 
 KEPT_SCHEMA = "nsyswrap.verify-run/1"

@@ -20,10 +20,8 @@ from nsyswrap.base.intervals import Indices
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.xray_record import ITEM_BYTES
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict
-from nsyswrap.hardware.peak_rates import published_clock, published_peak
-from nsyswrap.hardware.product_rates import TARGETS
-from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.gpu_samples import clock_at
+from nsyswrap.hardware.peak_rates import TARGETS, published_clock, published_peak
+from nsyswrap.loop.context import TraceContext, clock_at
 from nsyswrap.model import Gpu
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import RECOMPUTED
@@ -204,6 +202,7 @@ def _peaks(context: TraceContext, joined: JoinedKernels) -> _Peaks:
         work = joined.calls[call].work if call >= 0 else None
         target = "" if work is None else target_of(work, kind)
         name, unit = kind.name if kind else "", CUDA_CORES if target == "fp32" else TENSOR
+        on_tensor_cores = kind is not None and kind.verdict is Verdict.TENSOR
         published, reached = (of(gpu, target) if target else None for of in (published_peak, measured.peak))
         bandwidth = gpu.memory_bytes_per_second or None
         rows.append((
@@ -215,8 +214,9 @@ def _peaks(context: TraceContext, joined: JoinedKernels) -> _Peaks:
             reached is not None,
             (published_clock(gpu, target) if target else None) or np.nan,
             BOUNDS.index(unit),
-            work is not None and _is_misaligned(name, work),
-            _is_older(name, gpu),
+            # Without tensor cores, kernels load single elements whatever the sizes, and newer GPUs have no others.
+            work is not None and on_tensor_cores and _is_misaligned(name, work),
+            on_tensor_cores and _is_older(name, gpu),
             gpu.sm_count,
         ))  # fmt: skip
     own, highest, memory, reached_of, memory_of, is_measured, clock, units, misaligned, older, sm_count = (

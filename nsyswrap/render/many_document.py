@@ -66,7 +66,7 @@ def document(many: ManyCaptures) -> Document:
     hero = (Hero((Bar("GPU time", units.duration(many.gpu_ns), bar),)),) if many.gpu_ns else ()
     return Document(
         command="analyze-many",
-        title=captures(len(many.captures)),
+        title=units.counted(len(many.captures), "capture"),
         about=tuple(about),
         verdict=verdict(many),
         lead=(*hero, Lines(tuple(notes(many)), "notes")),
@@ -87,7 +87,7 @@ def _bar(ledger: Mapping[str, int]) -> tuple[LegendRow, ...]:
 
 def verdict(many: ManyCaptures) -> str:
     """Return what the captures have in common, in some sentences."""
-    count, hold = captures(len(many.captures)), "holds" if len(many.captures) == 1 else "hold"
+    count, hold = units.counted(len(many.captures), "capture"), "holds" if len(many.captures) == 1 else "hold"
     if not many.gpu_ns:
         return f"{count} {hold} no record of GPU work."
     compute, idle = (units.share_of(many.ledger[part], many.gpu_ns) for part in ("compute_ns", "idle_ns"))
@@ -101,21 +101,16 @@ def verdict(many: ManyCaptures) -> str:
     return " ".join(sentences)
 
 
-def captures(number: int) -> str:
-    """Return a number of captures in words: ``1 capture``."""
-    return f"{units.count(number)} capture{'' if number == 1 else 's'}"
-
-
 def notes(many: ManyCaptures) -> Iterator[str]:
     """Yield what the totals do not hold."""
     if many.failed:
-        yield f"{captures(len(many.failed))} could not be read and {_count(many.failed)} in no total."
+        yield f"{units.counted(len(many.failed), 'capture')} could not be read and {_count(many.failed)} in no total."
     for name, other in many.repeated[:3]:
         yield f"{name} is the same as {other}, and counts once."
     if len(many.repeated) > 3:  # noqa: PLR2004 - as above
         yield f"{len(many.repeated) - 3} more captures are the same as another one, and count once."
     if many.without_steps:
-        yield f"{captures(many.without_steps)} without steps or GPU work cannot be compared by step."
+        yield f"{units.counted(many.without_steps, 'capture')} without steps or GPU work cannot be compared by step."
     if many.other_kernels.launches:
         share = units.share_of(many.other_kernels.total_ns, many.kernel_ns)
         yield f"Kernels below the largest of their capture take {share} of the kernel time and have no row."
@@ -242,16 +237,7 @@ def _group_section(grouping: str, many: ManyCaptures) -> DocumentSection:
 
 def _kernels(many: ManyCaptures) -> DocumentSection:
     whole = many.kernel_ns
-    rows = [
-        {
-            "name": each.name,
-            "captures": each.captures,
-            "launches": each.launches,
-            "total_ns": each.total_ns,
-            "total_share": _ratio(each.total_ns, whole),
-        }
-        for each in many.kernels
-    ]
+    rows = [{**each._asdict(), "total_share": _ratio(each.total_ns, whole)} for each in many.kernels]
     brief = ("name", "captures", "total_ns", "total_share")
     return table_section(
         "kernels", "Kernels", "the most time over all captures first", rows, _LABELS, brief=brief, of_programs=True

@@ -16,15 +16,15 @@ from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.kernel_work import has_block_a_channel
-from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
+from nsyswrap.hardware.occupancy_calculator import UNKNOWN_LIMITER
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
-from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.summaries import kernels_by_device, launch_groups
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
@@ -61,32 +61,6 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     waves = launches["waves"]
     filled = launches[waves >= 1]
     tail = 1 - filled["waves"] / np.ceil(filled["waves"])
-    return Section(
-        key="occupancy",
-        title="Occupancy",
-        window=window,
-        facts=(
-            Fact("theoretical_occupancy_share", weighted(launches["theoretical_occupancy"], launches), "share"),
-            Fact("achieved_estimate_share", weighted(launches["achieved_estimate"], launches), "share"),
-            Fact("sm_efficiency_estimate_share", sm_efficiency(context, kernels, window), "share"),
-            Fact("unfilled_share", weighted((waves < 1).astype(float).where(waves.notna()), launches), "share"),
-            Fact("tail_share", weighted(tail, filled), "share"),
-        ),
-        tables={"kernels": _by_name(launches)},
-        findings=find_findings(simulation, launches, context.steps.together(window)),
-        notes=_notes(launches),
-    )
-
-
-def weighted(values: "pd.Series[float]", launches: pd.DataFrame) -> float | None:
-    """Return the mean of the known values, weighted by the time of their launches; None where no value is known."""
-    known = values.notna()
-    weights = launches["total_ns"][known].to_numpy(float)
-    return float(np.average(values[known].to_numpy(float), weights=weights)) if weights.sum() else None
-
-
-def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each kernel name, longest total time first; the limiter is the one of most of its time."""
     code, names = pd.factorize(launches["name"])
     weight = launches["total_ns"].to_numpy(float)
     table: dict[str, npt.NDArray[Any]] = {}
@@ -102,7 +76,29 @@ def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
         np.add.at(table[column], code, array(launches, column))
     order = largest_first(table["total_ns"], list(names))
     name = text_column([str(names[each]) for each in order.tolist()])
-    return pd.DataFrame({"name": name, **{column: values[order] for column, values in table.items()}})
+    by_name = pd.DataFrame({"name": name, **{column: values[order] for column, values in table.items()}})
+    return Section(
+        key="occupancy",
+        title="Occupancy",
+        window=window,
+        facts=(
+            Fact("theoretical_occupancy_share", weighted(launches["theoretical_occupancy"], launches), "share"),
+            Fact("achieved_estimate_share", weighted(launches["achieved_estimate"], launches), "share"),
+            Fact("sm_efficiency_estimate_share", sm_efficiency(context, kernels, window), "share"),
+            Fact("unfilled_share", weighted((waves < 1).astype(float).where(waves.notna()), launches), "share"),
+            Fact("tail_share", weighted(tail, filled), "share"),
+        ),
+        tables={"kernels": by_name},
+        findings=find_findings(simulation, launches, context.steps.together(window)),
+        notes=_notes(launches),
+    )
+
+
+def weighted(values: "pd.Series[float]", launches: pd.DataFrame) -> float | None:
+    """Return the mean of the known values, weighted by the time of their launches; None where no value is known."""
+    known = values.notna()
+    weights = launches["total_ns"][known].to_numpy(float)
+    return float(np.average(values[known].to_numpy(float), weights=weights)) if weights.sum() else None
 
 
 def _main_limiters(codes: list[int], launches: pd.DataFrame) -> npt.NDArray[np.object_]:
@@ -175,13 +171,7 @@ def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
 
 
 def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return the findings on the kernel launches of each device.
-
-    Args:
-        simulation: The run as it was.
-        launches: Kernels by device, name and launch configuration, with their estimates.
-        window: Window that the launches are from.
-    """
+    """Return the findings on the kernel launches of each device."""
     found: list[Finding | None] = []
     verdicts, filled = launches["verdict"].tolist(), array(launches, "sm_efficiency_estimate")
     long = array(launches, "total_ns") >= SHORT_NS * array(launches, "count")

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.hardware.kernel_names.collectives import ALL_REDUCE, REDUCE_SCATTER, kind_of
-from nsyswrap.hardware.launch_estimates import estimates
+from nsyswrap.hardware.occupancy_calculator import estimates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.gaps import ONLY_WAITED
-from nsyswrap.attribution.loader_processes import has_loader_processes
+from nsyswrap.attribution.idle_pieces import has_loader_processes
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations

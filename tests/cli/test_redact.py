@@ -15,7 +15,7 @@ from real_captures import Planted
 
 from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_profiler_cost, recorded_rank
 from nsyswrap.cli import cli
-from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.link_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.trace.load import load_export
 

@@ -22,7 +22,7 @@ from nsyswrap.model import Finding, Section
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, steps
-from nsyswrap.sections.slow_steps import find_outliers
+from nsyswrap.sections.steps import find_outliers
 from nsyswrap.trace.tables import Trace
 
 RealTrace = Callable[[str], Trace]

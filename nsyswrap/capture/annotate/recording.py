@@ -157,11 +157,7 @@ class StreamClock(Protocol):
 
 
 class CudaEvents:
-    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers.
-
-    Args:
-        torch: The module, completely imported.
-    """
+    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -244,7 +240,7 @@ class Recording:
         self._is_whole = self._is_written = self._is_owner = False
         self._xray, self._after = xray, 0
         # Several processes have to know the number of the step before one of them begins it.
-        self._ahead = AHEAD_STEPS if _is_one_of_several() else 0
+        self._ahead = AHEAD_STEPS if os.environ.get(NODE_VARIABLE, "1") != "1" else 0
         self._meetings = 0
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
         self._phase: Callable[[int, int, Any], int] = self._warm_up
@@ -545,10 +541,6 @@ def _wait_for(is_so: "Callable[[], bool]", most_s: float) -> None:
     until = time.monotonic() + most_s
     while not is_so() and time.monotonic() < until:
         time.sleep(_LOOK_S)
-
-
-def _is_one_of_several() -> bool:
-    return os.environ.get(NODE_VARIABLE, "1") != "1"
 
 
 def _ignore(_domain: Any, _what: Any) -> int:

@@ -55,6 +55,8 @@ Groups = npt.NDArray[np.intp]
 # Share of the memory's peak that the fused operator reaches. Source: as for misaligned products, in ``misaligned``.
 USUAL_SHARE = 0.60
 ASSUMED = f"one operator reads its input and writes its result once, at {units.share(USUAL_SHARE)} of the memory's peak"
+OF_LOSS = "softmax and its backward pass stay, and the choice of a class takes one gradient more"
+COPIES = frozenset({"copy_", "clone"})
 BENT, SOFTMAX = frozenset({"tanh", "erf"}), frozenset({"_softmax", "_log_softmax"})
 SUMS = frozenset({"add", "add_", "sub", "rsub", "mul", "mul_", "div", "div_"})
 # Of a GELU by parts there are a bend, at least two products and a sum.
@@ -62,9 +64,11 @@ LEAST_PARTS = 4
 # How far apart the parts of one function may be: a mean and its root, a root and the product with it. Ours.
 NEAR = 4
 # The tensors of full size that the fused operator reads or writes. A norm or an activation reads its input and writes
-# its result; the backward pass reads both gradients' sources and writes one. A cross entropy writes logarithms, which
-# its backward pass reads; there the choice writes a gradient, most of it zeros, that the softmax reads again.
-FORWARD_TENSORS, BACKWARD_TENSORS, BACKWARD_OF_LOSS = 2, 3, 4
+# its result; the backward pass reads both gradients' sources and writes one. PyTorch's cross entropy keeps the softmax,
+# its backward pass, and the sum over all classes that smooths labels; its choice writes a gradient, most of it zeros,
+# to which the gradient of the sum is added. Source: LossNLL.cpp of PyTorch.
+FORWARD_TENSORS, BACKWARD_TENSORS, OF_CHOICE, OF_SMOOTHING = 2, 3, 1, 2
+SUMS_OF_CLASSES, CHOICES = frozenset({"sum", "mean"}), frozenset({"gather", "index"})
 
 
 class Function(NamedTuple):
@@ -105,15 +109,19 @@ def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
 def _at_once(
     joined: JoinedKernels, group: Groups, remain: Mapping[int, float], functions: Sequence[Function], run: Simulation
 ) -> WhatIf:
-    """Return the change "one operator for each function"; what is measured is the function as a compiler fuses it."""
+    """Return the change "one operator for each function"; what is measured is the function as a compiler fuses it.
+
+    PyTorch's cross entropy has several kernels, and a compiler makes fewer, so nothing is measured of a loss.
+    """
     calls, sequences = joined.calls, []
-    for each in functions:
+    for each in functions if functions[0].rule is not compute.LOSS_BY_PARTS else ():
         parts = [calls[at] for at in each.parts]
         operators = {id(call.forward): call.forward for call in parts if call.forward is not None}
         later = [call for call in calls[each.parts[-1] + 1 :] if call.role != BACKWARD]
         sequences.append(([*operators.values()], used_later(parts, later), None))
     found = sequence_candidates(run.context, joined, sequences, partial(Alternative, "compiled"))
-    return with_measured(run, fewer(joined, group, remain, ASSUMED, run), found)
+    assumed = OF_LOSS if functions[0].rule is compute.LOSS_BY_PARTS else ASSUMED
+    return with_measured(run, fewer(joined, group, remain, assumed, run), found)
 
 
 def parts_of_functions(joined: JoinedKernels) -> Flags:
@@ -219,7 +227,7 @@ def _around(
     def is_part(at: int) -> bool:
         call = calls[forward[at]]
         is_near = call.module == module and _largest(call) in sizes and call.role == role
-        return is_near and plain(call.name) in CHAINED and not (is_of_rows and _joins(call))
+        return is_near and plain(call.name) in CHAINED and not (is_of_rows and _joins(call)) and not _is_copy(call)
 
     low, high = span
     while low > 0 and is_part(low - 1):
@@ -227,6 +235,11 @@ def _around(
     while high + 1 < len(forward) and is_part(high + 1):
         high += 1
     return tuple(forward[low : high + 1])
+
+
+def _is_copy(call: OperatorCall) -> bool:
+    """Return whether a call copies a tensor as it is, to another place."""
+    return plain(call.name) in COPIES and len({each.dtype for each in all_tensors(call)}) == 1
 
 
 def _joins(call: OperatorCall) -> bool:
@@ -273,9 +286,14 @@ def _remain(
     for number in np.unique(group[group >= 0]).tolist():
         function, is_backward = found[number // 2], number % 2
         mine = np.append(group == number, False)[joined.call] & joined.exact
-        tensors = FORWARD_TENSORS
-        if is_backward:
-            tensors = BACKWARD_OF_LOSS if function.rule is compute.LOSS_BY_PARTS else BACKWARD_TENSORS
+        tensors, stays = BACKWARD_TENSORS if is_backward else FORWARD_TENSORS, 0
+        if function.rule is compute.LOSS_BY_PARTS:
+            smooths = _smooths([calls[at] for at in function.parts], function)
+            tensors = (OF_CHOICE + (OF_SMOOTHING if smooths else 0)) if is_backward else 0
+            kept = np.array(
+                ["softmax" in each.name or (smooths and _is_sum_of_classes(each, function)) for each in calls], np.bool_
+            )
+            stays = int(joined.own_ns[mine & np.append(kept, False)[joined.call]].sum())
         # Functions of one line in a loop share the group of their backward passes.
         alike = sum(
             each.rule is function.rule
@@ -286,7 +304,18 @@ def _remain(
         launches = float(joined.part[mine].sum()) / max(len(np.unique(joined.call[mine])), 1)
         needed = tensors * function.size * (max(alike, 1) if is_backward else 1) * launches
         own = int(joined.own_ns[mine].sum())
-        yield number, min(needed / rate / own, 1.0) if rate and own else 1.0
+        yield number, min((needed / rate + stays) / own, 1.0) if rate and own else 1.0
+
+
+def _smooths(parts: Sequence[OperatorCall], function: Function) -> bool:
+    """Return whether a loss chooses a class and adds up all of them as well: then it smooths labels."""
+    chooses = any(plain(each.name) in CHOICES for each in parts)
+    return chooses and any(_is_sum_of_classes(each, function) for each in parts)
+
+
+def _is_sum_of_classes(call: OperatorCall, function: Function) -> bool:
+    taken = inputs(call)
+    return plain(call.name) in SUMS_OF_CLASSES and bool(taken) and taken[0].elements == function.elements
 
 
 def _lines(calls: Sequence[OperatorCall], function: Function) -> frozenset[tuple[str, str]]:

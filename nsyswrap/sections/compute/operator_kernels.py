@@ -150,6 +150,7 @@ class OperatorWindow:
         own_ns: Times | None = None,
         worst: Severity = Severity.PROBLEM,
         is_usual: bool = False,
+        if_measured: bool = False,
     ) -> tuple[Finding, ...]:
         """Return the finding on some kernels where they take enough of the window, or the fix saves as much.
 
@@ -165,6 +166,7 @@ class OperatorWindow:
             own_ns: Time of each kernel that counts; None for all of it.
             worst: The highest severity that it can have.
             is_usual: Whether many programs lose some time so: then a small loss with a small sure saving is a note.
+            if_measured: Whether it is a note unless most of what it saves was measured.
         """
         if not chosen.any():
             return ()
@@ -186,6 +188,7 @@ class OperatorWindow:
             window=self.window,
             worst=worst,
             usual_share=share if is_usual else None,
+            is_note=if_measured and saving.method != "benchmarked",
         )
         return (finding,)
 

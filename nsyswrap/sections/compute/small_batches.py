@@ -26,6 +26,7 @@ from nsyswrap.base.intervals import Indices, Spans, containing, merge
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
+from nsyswrap.operators.fused_names import fused_operators
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, OperatorCall
 from nsyswrap.operators.peak import KernelRates, find_rates
@@ -117,7 +118,11 @@ def _room(context: TraceContext) -> str:
 
 def find_repeated(calls: Sequence[OperatorCall]) -> Repeated | None:
     """Return the calls of the costliest modules that a step calls many times; None where there are none."""
-    forward = [at for at, each in enumerate(calls) if not each.role]
+    # Inside a compiled function the tensors of generated kernels are not known, and layers share their memory.
+    compiled = {
+        each.module for each in calls if each.name and (not each.operator or fused_operators(each.operator.name))
+    }
+    forward = [at for at, each in enumerate(calls) if not each.role and each.module not in compiled]
     kept, chained = _kept(calls), _chained(calls, forward)
     alike: dict[tuple[CallKind, int], list[int]] = {}
     for at in forward:

@@ -102,7 +102,10 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
 
 
 def _of_operators(found: OperatorWindow) -> tuple[Finding, ...]:
-    """Return the finding where the tensors are known: its time lost is that of the bytes that fusion saves."""
+    """Return the finding where the tensors are known: its time lost is that of the bytes that fusion saves.
+
+    What a compiler makes of a chain is known once it was measured; until then it is a note.
+    """
     context, kernels, joined = found.context, found.kernels, found.joined
     chains = find_passed(context, kernels, joined)
     return found.finding(
@@ -116,6 +119,7 @@ def _of_operators(found: OperatorWindow) -> tuple[Finding, ...]:
         own_ns=np.rint(joined.own_ns * chains.saved).astype(np.int64),
         worst=Severity.WARNING,
         is_usual=True,
+        if_measured=True,
     )
 
 
