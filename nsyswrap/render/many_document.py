@@ -174,7 +174,7 @@ def _outliers(many: ManyCaptures) -> DocumentSection:
             "step_ns": each.step_ns,
             "usual_ns": round(each.usual_ns),
             "usual_ratio": each.share,
-            "part": part_name(each.part),
+            "part": (_PART_NAMES.get(each.part) or (rule_name(each.part) if each.part else "")),
             "part_ns": each.part_ns,
             "among": each.among,
         }
@@ -186,11 +186,6 @@ def _outliers(many: ManyCaptures) -> DocumentSection:
     )
     brief = ("capture", "step_ns", "usual_ns", "part", "part_ns")
     return table_section("outliers", "Outliers", about, rows, _LABELS, brief=brief)
-
-
-def part_name(part: str) -> str:
-    """Return the name of a row of the ledger, or of a rule of idle time; empty for none."""
-    return _PART_NAMES.get(part) or (rule_name(part) if part else "")
 
 
 def group_name(grouping: str, name: str) -> str:
