@@ -317,7 +317,7 @@ def decided(base: Sequence[ProgramTime], new: Sequence[ProgramTime], find: float
     times = steps if has_steps else [[each.run_ns for each in side] for side in (base, new)]
     logs = [np.log(np.array(side, dtype=np.float64)) for side in times]
     interval = runs_interval(logs[0], logs[1], confidence)
-    ratio = Interval(*(math.exp(each) for each in (interval.low, interval.point, interval.high)))
+    ratio = interval.map(math.exp)
     outcome = Outcome.CANNOT_TELL
     if ratio.high < 1:
         outcome = Outcome.FASTER
