@@ -29,7 +29,6 @@ from nsyswrap.render.comparison_tables import (
     moved,
     moved_of,
     one_run_each,
-    place_of,
     scale_of,
     steps_of,
     tensor_words,
@@ -56,6 +55,7 @@ from nsyswrap.render.drawings import Picture, shape
 from nsyswrap.render.issues import ISSUES, issue_entries
 from nsyswrap.render.json_report import WINDOW, section_tree
 from nsyswrap.render.measured_hero import MeasuredTime
+from nsyswrap.render.summary_model import place
 from nsyswrap.rules import rule_name
 
 SCHEMA = "nsyswrap.comparison/3"
@@ -181,7 +181,7 @@ def _entry(word: str, pair: FindingPair, comparison: Comparison) -> Entry:
     finding, moved_words = pair.new or pair.base, moved_of(pair, comparison)
     return Entry(
         word,
-        title=f"{rule_name(pair.rule)}, {place_of(pair)}",
+        title=f"{rule_name(pair.rule)}, {place(pair)}",
         note=lost_of(pair, comparison),
         headline=headline_of(pair),
         lines=(moved_words,) if moved_words else (),

@@ -87,7 +87,7 @@ def gpus(report: Report) -> Iterator[Block]:
 
 def _gpu(report: Report, ledger: summary_model.DeviceLedger, at: int, *, is_short: bool) -> Iterator[Block]:
     forms: frozenset[Form] = PAGES if at < SLIM_GPUS else PAGE
-    its, of = device(report, ledger), _window(report)
+    its, of = device(report, ledger), window_of(report)
     if not is_short:
         yield from _parts(report, ledger, its, of, forms)
         return
@@ -124,7 +124,7 @@ def device(report: Report, ledger: summary_model.DeviceLedger) -> Device:
     fills = [hue + hues.LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
     return Device(
         title=", ".join((f"GPU {ledger.device_id}", *rank, *filter(None, (ledger.name,)))),
-        note=f"{units.duration(ledger.window_ns)} = 100 % of {_window(report)}",
+        note=f"{units.duration(ledger.window_ns)} = 100 % of {window_of(report)}",
         parts=stacked([(one.part.key, one.part.label, vocabulary.fill(one.part), one.ns) for one in ledger.parts]),
         idle=tuple(
             LegendRow(
@@ -135,7 +135,8 @@ def device(report: Report, ledger: summary_model.DeviceLedger) -> Device:
     )
 
 
-def _window(report: Report) -> str:
+def window_of(report: Report) -> str:
+    """Return the window of the breakdown."""
     ledger = report.section("ledger")
     return summary_model.short((report if ledger is None else ledger).window)
 

@@ -133,9 +133,11 @@ def section(report: Report, its: Section) -> DocumentSection:
 
 
 def _blocks(report: Report, its: Section) -> Iterator[Block]:
-    yield from _BEFORE_FACTS.get(its.key, _nothing)(report, its)
+    if its.key in _BEFORE_FACTS:
+        yield from _BEFORE_FACTS[its.key](report, its)
     yield Facts(facts(its) if its.key not in _ABOVE else ())
-    yield from _BEFORE_TABLES.get(its.key, _nothing)(report, its)
+    if its.key in _BEFORE_TABLES:
+        yield from _BEFORE_TABLES[its.key](report, its)
     yield from tables(in_one_table(report, its))
     yield Lines(its.notes if its.key not in _ABOVE else (), "fine")
 
@@ -170,10 +172,6 @@ def facts(section: Section | None) -> tuple[tuple[str, str], ...]:
         for fact in section.facts
         if fact.label not in shown and not (fact.label == _LOWER_BOUND and units.is_missing(fact.value))
     )
-
-
-def _nothing(_report: Report, _section: Section) -> Iterable[Block]:
-    return ()
 
 
 def tensor_bar(_report: Report, section: Section) -> Iterator[Block]:

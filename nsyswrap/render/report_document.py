@@ -141,12 +141,6 @@ def _left_out(report: Report, below: Sequence[DocumentSection]) -> str:
     return ", ".join([*more, "the timeline", "the longest gaps"]) + f" and {sections} more sections"
 
 
-def _window(report: Report) -> str:
-    """Return the window of the breakdown."""
-    ledger = report.section("ledger")
-    return summary_model.short((report if ledger is None else ledger).window)
-
-
 def _plan(report: Report) -> DocumentSection:
     """Return what to do: a card for each finding, those of the plan first."""
     found = report_cards.cards(report)
@@ -207,7 +201,7 @@ def _ranks(report: Report) -> DocumentSection:
     table = Table("ranks", "Ranks", columns, most={"text": _MOST_RANKS}, forms=WRITTEN, cut=cut)
     of = f"{found.measure}, {units.duration(int(found.rows[0]['length_ns']))}"
     blocks = (table, Deferred(lambda: page_ranks.ranks(report), PAGES))
-    return DocumentSection("ranks", "Ranks", of, blocks, page_of=_window(report), group=_ANSWER)
+    return DocumentSection("ranks", "Ranks", of, blocks, page_of=page_ledger.window_of(report), group=_ANSWER)
 
 
 def _ledger(report: Report) -> DocumentSection:
@@ -238,7 +232,7 @@ def _ledger(report: Report) -> DocumentSection:
         Facts(tuple(fact for one in both for fact in page_sections.facts(one)), PAGES),
         Lines(tuple(note for one in both for note in one.notes), "fine", PAGES),
     )
-    page_of = _window(report) if found else ""
+    page_of = page_ledger.window_of(report) if found else ""
     return DocumentSection("ledger", _LEDGER, of, blocks, "Breakdown", page_of=page_of, group=_ANSWER)
 
 
@@ -291,7 +285,7 @@ def _over_time(report: Report) -> Iterator[DocumentSection]:
     timeline = (PagePart("timeline", report.timeline),)
     yield DocumentSection("timeline", "Timeline", "", timeline, group=_OVER_TIME, forms=PAGE)
     gaps = Deferred(lambda: page_ledger.gaps(report))
-    yield DocumentSection("gaps", "Gaps", _window(report), (gaps,), group=_OVER_TIME, forms=PAGE)
+    yield DocumentSection("gaps", "Gaps", page_ledger.window_of(report), (gaps,), group=_OVER_TIME, forms=PAGE)
 
 
 def _phases(report: Report) -> Iterator[DocumentSection]:

@@ -6,7 +6,7 @@ window once, so page, terminal and Markdown show the same numbers.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -17,6 +17,9 @@ from nsyswrap.render.escape import visible
 from nsyswrap.render.rows import plain
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
 from nsyswrap.rules.ranks import LATE
+
+if TYPE_CHECKING:
+    from nsyswrap.compare.comparison import FindingPair
 
 Row = dict[str, Any]
 
@@ -197,7 +200,7 @@ def device_of_verdict(report: Report) -> int | None:
     return None if first is None or first.rule == LATE.key else first.device_id
 
 
-def place(finding: Finding) -> str:
+def place(finding: "Finding | FindingPair") -> str:
     """Return what a finding is about: a GPU, or the whole capture."""
     return "whole capture" if finding.device_id is None else f"GPU {finding.device_id}"
 
