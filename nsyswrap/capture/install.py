@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import NamedTuple, NoReturn
 from nsyswrap.base.errors import NsysNotFoundError, NsyswrapError
 from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
 from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.signals import handled
 from nsyswrap.capture.unpack import (
     GET_NSYS_FROM_NVIDIA,
     Distribution,
@@ -296,20 +296,10 @@ def _ends_with_its_children() -> Iterator[None]:
     def end(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():
+    # nohup sets SIGHUP to be ignored.
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    with handled(ends, end):
         yield
-        return
-    ends = (signal.SIGTERM, signal.SIGHUP)
-    before = {each: signal.getsignal(each) for each in ends}
-    for each in ends:
-        # nohup sets SIGHUP to be ignored.
-        if before[each] is not signal.SIG_IGN:
-            signal.signal(each, end)
-    try:
-        yield
-    finally:
-        for each in ends:
-            signal.signal(each, before[each])
 
 
 @contextmanager

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import current_thread, main_thread
 from types import FrameType
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.locate import Places, RunningProgram, find_programs, program_at
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.process_tree import children_by_parent, kill_all
-from nsyswrap.capture.signals import CaptureTerminatedError
+from nsyswrap.capture.signals import CaptureTerminatedError, handled
 
 VARIABLE = "NSYSWRAP_NCU"
 
@@ -331,19 +330,13 @@ def _killing_children_on_signal() -> Iterator[None]:
             f"stopped by {signal.Signals(number).name}", hint="ncu and the program were ended, too"
         )
 
-    if current_thread() is not main_thread():
-        yield
-        return
     excluded = frozenset(children_by_parent().get(os.getpid(), ()))
-    before = {number: signal.signal(number, raise_error) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    except (CaptureTerminatedError, KeyboardInterrupt):
-        kill_all(os.getpid(), excluded)  # the signal may arrive while ncu is being started
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with handled((signal.SIGTERM, signal.SIGHUP), raise_error):
+        try:
+            yield
+        except (CaptureTerminatedError, KeyboardInterrupt):
+            kill_all(os.getpid(), excluded)  # the signal may arrive while ncu is being started
+            raise
 
 
 def _is_complete(page: str, metric: str) -> bool:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
+from pathlib import Path
 
 import numpy as np
 
@@ -20,9 +21,7 @@ from nsyswrap.render.vocabulary import rule_name
 from nsyswrap.rules import code_changes, rule_of
 from nsyswrap.rules.ranks import LATE
 
-# Stands for the folder of the report in the command that checks the plan.
-FOLDER = "FOLDER"
-CHECK = f"Check a change: profile it and compare it with this report. {FOLDER} is the folder of this report."
+CHECK = "Check a change: profile it and compare it with this report:"
 TRY = "Let nsyswrap make changes from outside, in turns, and measure what each brings:"
 SHARE = "Share the capture without environment, host, user and home folder. This page names none of them."
 NO_LINE = "Line not recorded. This records it:"
@@ -96,17 +95,34 @@ def verdict_anchor(report: Report) -> str:
 
 def check(report: Report) -> str:
     """Return the command that profiles the changed program and compares it with the plan."""
-    return f"nsyswrap profile --then {FOLDER} {_program(report)}"
+    return f"nsyswrap profile --then {_folder(report)} {_program(report)}"
 
 
 def attempt(report: Report) -> str:
     """Return the command that makes changes from outside; empty for a program that is not one of PyTorch."""
-    return f"nsyswrap try --run {FOLDER} {_program(report)}" if report.program_kind.is_pytorch else ""
+    return f"nsyswrap try --run {_folder(report)} {_program(report)}" if report.program_kind.is_pytorch else ""
 
 
 def share(report: Report) -> str:
-    """Return the command that removes from the capture what must not be shared."""
-    return visible(f"nsyswrap redact {shlex.quote(report.capture.name)} -o shared.sqlite")
+    """Return the command that removes from the capture what must not be shared; empty for several captures."""
+    path = _path(report)
+    return f"nsyswrap redact {path} -o shared.sqlite" if path else ""
+
+
+def page_command(report: Report) -> str:
+    """Return the end of a sentence about the page: the command that writes it, or a point for several captures."""
+    path = _path(report)
+    return f": nsyswrap report {path}" if path else "."
+
+
+def _path(report: Report) -> str:
+    """Return the capture as a word of a command; empty for the captures of several ranks."""
+    path = Path(report.capture.folder, report.capture.name)
+    return visible(shlex.quote(str(path))) if path.suffix else ""
+
+
+def _folder(report: Report) -> str:
+    return visible(shlex.quote(report.capture.folder))
 
 
 def line_command(report: Report) -> str:

@@ -65,6 +65,11 @@ class IdlePart:
         names = [cause_name(cause) for cause, _ in self.causes]
         return ", ".join([*names[:_MOST_CAUSES], *(["..."] if len(names) > _MOST_CAUSES else [])])
 
+    @property
+    def first_cause(self) -> str:
+        """Return the name of the largest cause; empty where the rule is the cause itself."""
+        return cause_name(self.causes[0][0]) if self.cause_names else ""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceLedger:

@@ -172,7 +172,6 @@ SECTION = SectionSpec(
     },
     headings={
         "sm_active_share": "SM active",
-        "tensor_active_share": "tensor active",
         "dram_read_bandwidth_share": "DRAM read bandwidth",
         "dram_write_bandwidth_share": "DRAM write bandwidth",
         "pcie_rx_throughput_share": "PCIe RX throughput",

@@ -104,9 +104,7 @@ def run(
         _device(allocations, device, memory.get(device, 0), ends, own.on(device))
         for device in np.unique(allocations.device_id).tolist()
     ]
-    columns = ["device_id", "peak_bytes", "peak_share", "capture_peak_bytes", "start_bytes", "end_bytes"]
-    columns += ["allocation_count", "allocated_bytes", "release_count", "released_bytes"]
-    devices = pd.DataFrame(found, columns=columns)
+    devices = pd.DataFrame(found, columns=SECTION.columns["devices"].split())
     facts = (
         Fact("peak_bytes", int(devices["peak_bytes"].max()) if len(devices) else 0, "bytes"),
         Fact("allocations", int(devices["allocation_count"].sum()), "count"),

@@ -131,8 +131,8 @@ SECTION = SectionSpec(
     group=PageGroup.PROGRAM,
     on_page_only=True,
     columns={
-        "threads": "process_id thread_id thread launch_count wait_ns cuda_call_ns rest_ns unseen_ns",
-        "waits": "process_id thread_id thread call phase total_ns count share",
+        "threads": " ".join(SPLIT_COLUMNS),
+        "waits": " ".join(WAIT_COLUMNS),
     },
     kinds={Kind.TEXT: "call thread"},
     captions={"threads": "Launching threads", "waits": "Waits of launching threads, by call and phase"},

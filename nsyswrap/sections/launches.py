@@ -174,10 +174,4 @@ SECTION = SectionSpec(
         "just_in_time_share": "launched while the GPU was idle",
         "median_launch_interval_ns": "median time between launches",
     },
-    facts={
-        "just_in_time_share": "launched while the GPU was idle",
-        "median_launch_latency_ns": "median launch latency",
-        "median_operation_ns": "median operation",
-        "median_launch_interval_ns": "median time between launches",
-    },
 )

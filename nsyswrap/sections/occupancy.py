@@ -21,6 +21,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
+from nsyswrap.rules.rule import Rule
 from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
@@ -47,6 +48,11 @@ LOW_OCCUPANCY_SHARE = 0.05
 # Matrix kernels keep their tiles in registers and shared memory, and hide latency inside each warp: they run few warps
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
+LIMITED = (
+    "Limited by {limiters}. Measure with Nsight Compute first: some kernels are fast with few warps. In your own "
+    "kernels, reduce what a block uses: smaller tiles or num_stages in Triton, __launch_bounds__ in CUDA. Leave "
+    "kernels of a library as they are."
+)
 Places = Callable[[], tuple[str, ...]]
 
 
@@ -181,7 +187,7 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
     by_design = np.array([each in FEW_WARPS_BY_DESIGN for each in verdicts], bool)
     occupancy = array(launches, "theoretical_occupancy")
     low = ~by_design & (occupancy < LOW_OCCUPANCY) & (filled >= FEW_BLOCKS)
-    for rows, ratio, find in ((small, filled, _small_grid), (low, occupancy / LOW_OCCUPANCY, _low)):
+    for rows, ratio, rule in ((small, filled, SMALL_GRID), (low, occupancy / LOW_OCCUPANCY, LOW)):
         if not rows.any():
             continue
         kernels = launches[rows].assign(ratio=ratio[rows])
@@ -189,66 +195,25 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         saving = cache(partial(predict, simulation, partial(_filled, kernels)))
         for device, mine in kernels.groupby("device_id"):
             places = partial(_places, simulation.context, mine, int(str(device)), window)
-            found.append(find(saving, places, int(str(device)), mine, window))
+            found.append(_finding(rule, saving, places, int(str(device)), mine, window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _small_grid(
-    saving: Callable[[], Saving], places: Places, device: int, small: pd.DataFrame, window: Window
+def _finding(  # noqa: PLR0913, PLR0917 - the parts of a finding that differ
+    rule: Rule, saving: Callable[[], Saving], places: Places, device: int, spent: pd.DataFrame, window: Window
 ) -> Finding | None:
-    """Return the finding on grids that are too small for the GPU."""
-    return _finding(
-        rule=SMALL_GRID.key,
-        headline=SMALL_GRID.headline,
-        advice=SMALL_GRID.advice,
-        spent=small,
-        saving=saving,
-        places=places,
-        device=device,
-        window=window,
-    )
-
-
-def _low(
-    saving: Callable[[], Saving], places: Places, device: int, low: pd.DataFrame, window: Window
-) -> Finding | None:
-    """Return the finding on kernels with low occupancy."""
-    limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
-    return _finding(
-        rule=LOW.key,
-        headline=LOW.headline,
-        advice=f"Limited by {', then '.join(map(str, limiters))}. Measure with Nsight Compute first: some kernels are "
-        "fast with few warps. In your own kernels, reduce what a block uses: smaller tiles or num_stages in Triton, "
-        "__launch_bounds__ in CUDA. Leave kernels of a library as they are.",
-        spent=low,
-        saving=saving,
-        places=places,
-        device=device,
-        window=window,
-    )
-
-
-def _finding(  # noqa: PLR0913 - the parts of a finding that differ
-    *,
-    rule: str,
-    headline: str,
-    advice: str,
-    spent: pd.DataFrame,
-    saving: Callable[[], Saving],
-    places: Places,
-    device: int,
-    window: Window,
-) -> Finding | None:
+    """Return the finding on some kernels of a device; None where they take too little of the window."""
     lost = int(spent["total_ns"].sum())
     share = lost / window.length_ns
     if share < LOW_OCCUPANCY_SHARE:
         return None
+    limiters = spent.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return make_finding(
-        rule=rule,
-        headline=headline.format(share=units.share(share)),
+        rule=rule.key,
+        headline=rule.headline.format(share=units.share(share)),
         lost_ns=lost,
         saving=saving(),
-        advice=advice,
+        advice=rule.advice or LIMITED.format(limiters=", then ".join(map(str, limiters))),
         evidence=(*_costliest(spent), *places()),
         device_id=device,
         window=window,

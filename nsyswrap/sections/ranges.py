@@ -268,7 +268,6 @@ SECTION = SectionSpec(
     units={"operation_count_any_thread": "count"},
     captions={"summary": "On the CPU", "projection": "On the GPU", "kernels": "Kernels by range"},
     headings={
-        "range_ns": "range",
         "envelope_ns": "first to last operation",
         "envelope_any_thread_ns": "first to last operation, of any thread",
         "busy_any_thread_ns": "GPU busy, of any thread",

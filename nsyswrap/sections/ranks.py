@@ -248,7 +248,7 @@ SECTION = SectionSpec(
     place=30,
     columns={
         "collectives": "step collective rank start_ns arrival_ns end_ns kind is_last",
-        "matrix": "waiting_first waiting_last late_first late_last wait_ns mean_wait_ns",
+        "matrix": " ".join(MATRIX),
         "ranks": (
             "rank device_id late length_ns compute_ns copies_ns wait_ns transfer_ns idle_ns waited_for_ns "
             "rule phase waits_for_rank"
@@ -256,9 +256,7 @@ SECTION = SectionSpec(
         "segments": (
             "step rank start_ns end_ns what phase compute_ns copies_ns transfer_ns wait_ns idle_ns rule waits_for_rank"
         ),
-        "steps": (
-            "step which start_ns end_ns length_ns wait_ns step_count rank_count collective_count all_collectives"
-        ),
+        "steps": " ".join(STEPS),
     },
     kinds={Kind.TEXT: "step which", Kind.FLAG: "is_last late"},
     facts={"late_ranks": "ranks that are late", "waiting_share": "waiting for other ranks"},

@@ -82,12 +82,7 @@ class HostSources:
 
 
 def find_host(sources: HostSources, launched: Indices) -> HostNodes:
-    """Return the moments of the launching threads in a sample, in order of time.
-
-    Args:
-        sources: The trace, its operations, phases and thread states.
-        launched: Rows of the operations that were launched in the sample.
-    """
+    """Return the moments of the launching threads in a sample, in order of time."""
     calls = sources.trace[tables.CALLS]
     launching = np.unique(sources.operations.call[launched])
     threads = tables.distinct(coded(calls, "thread")[launching])

@@ -202,7 +202,7 @@ def test_a_program_without_events_has_a_report(called: Callable[..., Run]) -> No
     run = called("--trace", "nvtx", "--quiet", "--", "true")
     assert run.code == 0
     assert results_in(run.folder) == RESULTS
-    assert "There is no ledger of GPU time" in run.json("report.json")["notes"][0]
+    assert "There is no breakdown of GPU time" in run.json("report.json")["notes"][0]
 
 
 def test_a_quiet_run_prints_what_the_help_says(called: Callable[..., Run]) -> None:

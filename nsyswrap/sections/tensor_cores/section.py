@@ -296,7 +296,6 @@ SECTION = SectionSpec(
     },
     headings={
         "tensor_ns": "tensor cores",
-        "unknown_ns": "unknown",
         "verdict": "tensor cores",
         "reason": "why not",
     },
