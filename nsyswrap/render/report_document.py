@@ -340,7 +340,7 @@ def _gaps(report: Report) -> Iterator[DocumentSection]:
         Column("phase", "phase", "text", [str(each) for each in found["phase"]]),
         *([Column("device_id", "GPU", "number", found["device_id"].tolist())] if len(report.gpus) > 1 else []),
         Column("count", "gaps", "count", found["count"].tolist()),
-        Column("median_ns", "median", "ns", found["median_ns"].tolist()),
+        Column("median_ns", "median", "ns", found["median_ns"].astype(int).tolist()),
         *([Column("often", "how often", "text", often)] if any(often) else []),
     )
     shown = Table("gaps", "Gaps by reason", columns, most={"text": 3}, forms=TERMINAL)
