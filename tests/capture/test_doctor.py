@@ -245,7 +245,7 @@ def test_a_capture_that_fails_fails_the_self_test(fake_nsys: Nsys, monkeypatch: 
 
 def test_without_the_nvtx_package_the_self_test_is_a_warning(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recording and export were tested."""
-    monkeypatch.setattr("nsyswrap.capture.self_test.nvtx_version", str)
+    monkeypatch.setattr("nsyswrap.capture.doctor.nvtx_version", str)
     check = self_test(fake_nsys)
     assert check.status is Status.WARNING
     assert "no NVTX range was sent" in check.detail
