@@ -79,7 +79,7 @@ def _instead(capture: Path) -> Iterator[str]:
 def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trace, Settings]:
     """Return a trace named after its file, and the settings with what `profile` recorded beside that file."""
     host = read_record(recorded_host(capture), trace.epoch_ns)
-    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
+    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name), folder=folder_of(capture)))
     return name_blocked_calls(named, host), replace(
         with_rates(settings, capture),
         profiler_cost=read_cost(recorded_value(capture, PROFILER_COST)),
@@ -98,6 +98,14 @@ def with_rates(settings: Settings, capture: Path) -> Settings:
         product_rates=read_product_rates(recorded_value(capture, PRODUCT_RATES)),
         link_rates=read_link_rates(recorded_value(capture, LINK_RATES)),
     )
+
+
+def folder_of(capture: Path) -> str:
+    """Return the folder of a capture relative to the working folder; ``.`` where it lies elsewhere and is private."""
+    folder = capture.absolute().parent
+    if folder.is_relative_to(Path.cwd()):
+        return str(folder.relative_to(Path.cwd()))
+    return str(folder) if neutral(str(folder)) == str(folder) else "."
 
 
 def xray_of(capture: Path) -> XrayRecord:

@@ -262,7 +262,7 @@ def _without_ledger(context: TraceContext) -> str:
     else:
         why = "Neither a CUDA call nor a GPU operation was recorded"
     below = "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
-    return f"There is no ledger of GPU time. {why}. {below}"
+    return f"There is no breakdown of GPU time. {why}. {below}"
 
 
 def values_and_sections(

@@ -16,6 +16,7 @@ import lzma
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -33,6 +34,8 @@ import judge_faults
 import overhead_page
 import overhead_turns
 import plan_table
+
+from nsyswrap.capture.result_folder import HOST_NAME
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "workloads"
@@ -210,13 +213,16 @@ def _physical(core: int) -> int:
 
 
 def _keep(case: Case, folder: Path, kept: Path) -> None:
-    """Write the profiles of a program, redacted and packed, with their X-ray steps."""
+    """Write the profiles of a program, redacted and packed, with their X-ray steps, and the samples of the host."""
     kept.mkdir(parents=True, exist_ok=True)
     for kind in (FAULT, FIX) if case.fix else (FAULT,):
         redacted = folder / f"{kind}.sqlite"
         judge_faults.redact(folder / kind, redacted)
         packed = lzma.compress(redacted.read_bytes(), preset=2)
-        (kept / KEPT[kind].format(case.name.replace(" ", "."))).write_bytes(packed)
+        target = kept / KEPT[kind].format(case.name.replace(" ", "."))
+        target.write_bytes(packed)
+        if (samples := folder / kind / HOST_NAME).exists():
+            shutil.copyfile(samples, target.with_suffix("").with_suffix(".json"))
 
 
 def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
@@ -226,6 +232,8 @@ def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
             capture, report = Path(folder, "capture.sqlite"), Path(folder, "report.json")
             capture.write_bytes(lzma.decompress(packed.read_bytes()))
+            if (samples := packed.with_suffix("").with_suffix(".json")).exists():
+                shutil.copyfile(samples, capture.with_name(HOST_NAME))
             words = [*NSYSWRAP, "analyze", str(capture), "--format", "json", "-o", str(report)]
             subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
             run["report"] = _kept(json.loads(report.read_text(encoding="utf-8")))

@@ -237,9 +237,11 @@ def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False
             f"{path} is a finished report: {' and '.join(options.flags())} cannot change its numbers",
             hint=f"give {capture_of(path)}",
         )
-    from nsyswrap.render.json_reader import read_report  # noqa: PLC0415 - loads pandas
+    from nsyswrap.capture_file import folder_of  # noqa: PLC0415 - loads pandas
+    from nsyswrap.render.json_reader import read_report  # noqa: PLC0415
 
-    return read_report(path)
+    found = read_report(path)
+    return dataclasses.replace(found, capture=dataclasses.replace(found.capture, folder=folder_of(path)))
 
 
 def report_of_capture(

@@ -238,7 +238,7 @@ def _promised(comparison: Comparison) -> Table:
     times = [units.duration_range(low, high) + (" promised" if of else "") for _, of, _, _, low, high in rows]
     return Table(
         "plan",
-        "The step that the plan of base promised after each change, with those before it, and the measured steps",
+        "What the plan of base promised: the step after each change and those above. Below, what was measured",
         (
             Column("step", "step", "text", names),
             Column("state", "change", "text", made),

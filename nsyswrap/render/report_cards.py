@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
+from pathlib import Path
 
 import numpy as np
 
@@ -20,9 +21,7 @@ from nsyswrap.render.vocabulary import rule_name
 from nsyswrap.rules import code_changes, rule_of
 from nsyswrap.rules.ranks import LATE
 
-# Stands for the folder of the report in the command that checks the plan.
-FOLDER = "FOLDER"
-CHECK = f"Check a change: profile it and compare it with this report. {FOLDER} is the folder of this report."
+CHECK = "Check a change: profile it and compare it with this report:"
 TRY = "Let nsyswrap make changes from outside, in turns, and measure what each brings:"
 SHARE = "Share the capture without environment, host, user and home folder. This page names none of them."
 NO_LINE = "Line not recorded. This records it:"
@@ -45,6 +44,7 @@ def cards(report: Report) -> tuple[Entry, ...]:
         change = planned.pop(group[0].rule, None)
         first = group[0]
         where = summary_model.place(first) if len(report.gpus) > 1 else ""
+        effect = None if scale is None else _effect(report, scale, first, change)
         rest = len(group) - _MOST_GPUS
         listed = ((summary_model.place(one), _lost(report, scale, one)) for one in group[1:_MOST_GPUS])
         found.append(
@@ -59,10 +59,10 @@ def cards(report: Report) -> tuple[Entry, ...]:
                 ),
                 anchor=name,
                 rule=visible(rule_name(first.rule)),
-                effect=None if scale is None else _effect(report, scale, first, change),
+                effect=effect,
                 cost=tuple(_cost(report, scale, first)),
                 also=(*listed, *([(f"{rest} more GPUs", "in report.json")] if rest > 0 else [])),
-                measured="" if scale is None or change is None else _measured(scale, first),
+                measured="" if scale is None or change is None else _measured(scale, first, effect),
                 place=elide(summary_model.code_line(first), _LINE_WIDTH),
                 code=code_changes(first.rule, first.advice, report.program_kind),
                 span=next(iter(_gaps(report, first, 1)), None) or _longest_kernel(report, first),
@@ -96,17 +96,34 @@ def verdict_anchor(report: Report) -> str:
 
 def check(report: Report) -> str:
     """Return the command that profiles the changed program and compares it with the plan."""
-    return f"nsyswrap profile --then {FOLDER} {_program(report)}"
+    return f"nsyswrap profile --then {_folder(report)} {_program(report)}"
 
 
 def attempt(report: Report) -> str:
     """Return the command that makes changes from outside; empty for a program that is not one of PyTorch."""
-    return f"nsyswrap try --run {FOLDER} {_program(report)}" if report.program_kind.is_pytorch else ""
+    return f"nsyswrap try --run {_folder(report)} {_program(report)}" if report.program_kind.is_pytorch else ""
 
 
 def share(report: Report) -> str:
-    """Return the command that removes from the capture what must not be shared."""
-    return visible(f"nsyswrap redact {shlex.quote(report.capture.name)} -o shared.sqlite")
+    """Return the command that removes from the capture what must not be shared; empty for several captures."""
+    path = _path(report)
+    return f"nsyswrap redact {path} -o shared.sqlite" if path else ""
+
+
+def page_command(report: Report) -> str:
+    """Return the end of a sentence about the page: the command that writes it, or a point for several captures."""
+    path = _path(report)
+    return f": nsyswrap report {path}" if path else "."
+
+
+def _path(report: Report) -> str:
+    """Return the capture as a word of a command; empty for the captures of several ranks."""
+    path = Path(report.capture.folder, report.capture.name)
+    return visible(shlex.quote(str(path))) if path.suffix else ""
+
+
+def _folder(report: Report) -> str:
+    return visible(shlex.quote(report.capture.folder))
 
 
 def line_command(report: Report) -> str:
@@ -157,11 +174,13 @@ def _effect(
     )
 
 
-def _measured(scale: StepScale, finding: Finding) -> str:
-    """Return what a finding of the plan saves by itself where that was measured; empty where it was not."""
+def _measured(scale: StepScale, finding: Finding, shown: Effect | None) -> str:
+    """Return what a finding of the plan saves by itself where that was measured, and is not what the card shows."""
     if finding.saving is None or finding.saving_method not in _MEASURED:
         return ""
     effect = scale.effect(scale.now_ns, scale.now.after(finding.saving), "", "")
+    if shown is not None and (shown.after, shown.saving, shown.range) == (effect.after, effect.saving, effect.range):
+        return ""
     words = ", ".join(filter(None, (f"{effect.after} a step", effect.saving, effect.range)))
     return f"{_MEASURED[finding.saving_method]}, alone: {words}."
 

@@ -1,12 +1,16 @@
 """The result of `nsyswrap verify`: whether the work is the same, which program is faster, and each check."""
 
+from collections.abc import Iterator
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.json_codec import NUMBER, list_of, null_or, record_of
 from nsyswrap.experiments.verify import Timing, Verification
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
-from nsyswrap.render.document import Column, Document, DocumentSection, Entries, Entry, Lines, Table, Tone
+from nsyswrap.render import measured_hero
+from nsyswrap.render.document import Block, Column, Document, DocumentSection, Entries, Entry, Lines, Table, Tone
 
 if TYPE_CHECKING:
     from nsyswrap.base.json_codec import Tree
@@ -34,13 +38,24 @@ def document(found: Verification) -> Document:
         tone=_TONES[found.passes],
         verdict=found.verdict,
         marker=MARKER,
-        lead=(Lines(found.notes, "notes"),),
+        lead=(*(() if found.timing is None else _bars(found.timing)), Lines(found.notes, "notes")),
         sections=(
             DocumentSection("differences", "What differs", "", (Entries(entries, "differences", (20, 20)),)),
             DocumentSection("checks", "The work", "", (_checks(found.checks),)),
             DocumentSection("time", "Time", "", () if found.timing is None else (_times(found.timing),)),
         ),
     )
+
+
+def _bars(timing: Timing) -> Iterator[Block]:
+    """Yield the mean times of both programs, whose ratio is that of the verdict, and a narrow range."""
+    base_ns, runs = geometric_mean(timing.base_ns), units.counted(len(timing.base_ns), "run")
+    new = timing.ratio.map(lambda ratio: ratio * base_ns)
+    sides = (
+        measured_hero.MeasuredTime("BASE", base_ns),
+        measured_hero.MeasuredTime("NEW", new.point, new if timing.is_narrow else None),
+    )
+    yield from measured_hero.hero(*sides, sure=f"measured, {timing.of} of {runs} each")
 
 
 def _checks(checks: tuple[WorkCheck, ...]) -> Table:

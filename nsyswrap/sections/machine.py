@@ -26,8 +26,8 @@ from nsyswrap.what_if.saving import estimated
 
 TITLE = "The machine: CPU cores, files and GPU clocks"
 NOT_SAMPLED = (
-    "Nothing was sampled beside this capture: waits for a core, page faults, the CPU quota and GPU clocks are known "
-    "only where host.json of 'nsyswrap profile' lies in its folder."
+    "Waits for a core, page faults, the CPU quota and GPU clocks were not sampled. 'nsyswrap profile' samples them "
+    "into host.json beside the capture."
 )
 LOOP, MAIN_THREAD = "The training loop", "The main thread"
 

@@ -190,7 +190,7 @@ def find_findings(
         found.append(
             make_finding(
                 rule=UNEVEN.key,
-                headline=f"A few slow steps take {units.share(lost / own.length_ns)} of the time beyond the median.",
+                headline=f"A few slow steps cost {units.share(lost / own.length_ns)} of the time.",
                 lost_ns=lost,
                 saving=estimated(lost, own.length_ns, "all of the time that they take longer is saved"),
                 advice=_advice(mine),
@@ -389,12 +389,12 @@ SECTION = SectionSpec(
     },
     facts={
         "median_ns": "median step",
-        "p05_ns": "5th percentile",
-        "p95_ns": "95th percentile",
+        "p05_ns": "5 % of steps are under",
+        "p95_ns": "5 % of steps are over",
         "warm_up_steps": "warm-up steps",
         "warm_up_ns": "warm-up",
         "outlier_count": "outliers",
-        "outlier_excess_ns": "time of outliers beyond the median",
-        "spread_share": "spread (5th to 95th percentile)",
+        "outlier_excess_ns": "time that outliers take too long",
+        "spread_share": "distance of both, as a share of the median",
     },
 )
