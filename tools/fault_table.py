@@ -11,6 +11,7 @@ from pathlib import Path
 import fault_captures
 from fault_programs import Program, by_root_cause
 
+from nsyswrap.capture_file import with_recorded, xray_of
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
@@ -123,6 +124,13 @@ def judge(name: str, expected: str, faulty: Report, fixed: Report) -> Verdict:
     saving = None if mine is None else mine.saving
     common, scale = _common_steps(faulty, fixed)
     with_it, without = (_length(report, common) for report in (faulty, fixed))
+    timed = [each.step.alone_total_ns for each in (faulty, fixed)]
+    if all(timed) or not common:
+        # Reports about steps that were timed alone, and captures of other steps of the same work: by the mean step.
+        common, scale = list(_steps(faulty)), 1.0
+        ends = zip((faulty, fixed), timed, strict=True)
+        each_ns = [(total or _length(one, list(_steps(one)))) / max(one.step.count or 0, 1) for one, total in ends]
+        with_it, without = (round(each * len(common)) for each in each_ns)
     return Verdict(
         name=name,
         expected=expected,
@@ -195,6 +203,9 @@ def reports(folders: Sequence[Path], name: str) -> tuple[Report, Report] | None:
 def _report(folder: Path, export: Path, settings: Settings) -> Report:
     """Return the report of an export; the samples of the host lie beside its packed form, where there are some."""
     trace, samples = load_export(export), folder / f"{export.stem}.json"
+    if xray_of(export):
+        recorded = with_recorded(trace, export, settings)[1]
+        settings = replace(recorded, copy_rates=recorded.copy_rates or settings.copy_rates)
     if samples.exists():
         settings = replace(settings, host=read_record(json.loads(samples.read_text()), trace.epoch_ns))
     return build_report(name_blocked_calls(trace, settings.host), settings=settings)

@@ -21,9 +21,7 @@ class ForkedPrograms:
     def __init__(self, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         words = [sys.executable, str(Path(__file__).with_name("program_server.py"))]
         variables = {**os.environ, "PYTHONPATH": str(_ROOT), **environment}
-        self._server = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
-        )
+        self._server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables)
 
     def run(self, **job: object) -> int:
         """Run a program, and return its exit code; that of a signal is negative."""
