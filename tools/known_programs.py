@@ -233,22 +233,24 @@ def write_pages(program: Program, folder: Path) -> dict[str, Any]:
             for each in BESIDE:
                 if (folder / form / each).is_file():
                     shutil.copyfile(folder / form / each, run / each)
-            export = unpack(folder / form / PACKED, run)
-            nsyswrap("report", export, "--force", "-o", folder / form / "report.html")
-            nsyswrap("analyze", export, "--format", "json", "-o", run / "report.json")
+            export = unpack(folder / form / PACKED, run).name
+            # The commands on a page begin in the folder of its capture.
+            nsyswrap("report", export, "--force", "-o", folder.resolve() / form / "report.html", cwd=run)
+            nsyswrap("analyze", export, "--format", "json", "-o", "report.json", cwd=run)
             reports[form] = json.loads((run / "report.json").read_text())
         pair = [Path(temporary) / form / "report.json" for form in FORMS]
         nsyswrap("compare", *pair, "--format", "html", "--force", "-o", folder / "compare.html", codes=(0, 3))
     return {"title": program.title, "story": story(program, reports[BEFORE], reports[AFTER])}
 
 
-def nsyswrap(*words: object, codes: Sequence[int] = (0,)) -> None:
-    """Run a command of nsyswrap.
+def nsyswrap(*words: object, codes: Sequence[int] = (0,), cwd: Path | None = None) -> None:
+    """Run a command of nsyswrap, in a folder.
 
     Raises:
         RuntimeError: It ended with another exit code.
     """
-    done = subprocess.run([*NSYSWRAP, *map(str, words)], capture_output=True, text=True, check=False)  # noqa: S603
+    command = [*NSYSWRAP, *map(str, words)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)  # noqa: S603 - itself
     if done.returncode not in codes:
         raise RuntimeError(f"nsyswrap {words[0]}: exit code {done.returncode}\n{done.stderr}")
 

@@ -85,11 +85,6 @@ class Variant(NamedTuple):
 class OperatorText:
     """A function that runs recorded operators in their order, as text that a compiler can read.
 
-    Args:
-        torch: PyTorch.
-        alternative: The operators, and which of their results are used later.
-        device: Name of the device.
-
     Attributes:
         inputs: The tensors that they take and did not make.
         function: Takes these and returns the outputs.
@@ -372,13 +367,7 @@ def variants_of(torch: Any, alternative: Mapping[str, Any], device: str) -> tupl
 
 
 class AttentionParts:
-    """Attention by parts, and the fused operator for it.
-
-    Args:
-        torch: PyTorch.
-        alternative: The operators from the first product to the last.
-        text: The function of its parts.
-    """
+    """Attention by parts, and the fused operator for it."""
 
     def __init__(self, torch: Any, alternative: Mapping[str, Any], text: OperatorText) -> None:  # noqa: ANN401
         self._torch, self._text, self._causal = torch, text, bool(alternative["causal"])
@@ -436,7 +425,9 @@ class AttentionParts:
     def fused(self, *inputs: Tensor) -> tuple[Tensor]:
         """Return what attention gives, by the operator that computes it at once."""
         query, key, value = (inputs[at] for at in self._at)
-        shaped = [each.view(*self._heads, *each.shape[-2:]) for each in (query, key.transpose(-1, -2), value)]
+        # Products take keys that were copied transposed. Fused kernels need features side by side, as they were before.
+        rows = (query, key.transpose(-1, -2).contiguous(), value)
+        shaped = [each.view(*self._heads, *each.shape[-2:]) for each in rows]
         mask = None
         if self._masks and not self._causal:
             name, at, kept = self._masks[0]
@@ -448,12 +439,7 @@ class AttentionParts:
 
 
 class VariantClock:
-    """Times turns of a variant on a device.
-
-    Args:
-        torch: PyTorch.
-        device: Name of the device.
-    """
+    """Times turns of a variant on a device."""
 
     def __init__(self, torch: Any, device: str) -> None:  # noqa: ANN401 - a module without types
         self._torch, self._gpu = torch, device != "cpu"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from nsyswrap.experiments.outcome import alters_of
 from nsyswrap.experiments.request import Answer
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, NOTHING, RANDOM
-from nsyswrap.experiments.try_runs import TryRuns
+from nsyswrap.experiments.try_runs import TryRuns, ending_of
 from nsyswrap.experiments.verify import Verification, VerifyOptions, compared, worst
 from nsyswrap.experiments.verify_checks import RoundingGrowth, WorkCheck, WorkOutcome, growth_of
 from nsyswrap.experiments.verify_runs import WorkRun, roundoff_of
@@ -20,10 +20,10 @@ _LOSSES = "losses"
 
 
 class WorkProof(NamedTuple):
-    """What the checks say of some changes.
+    """Whether some changes leave the work as it is.
 
     Attributes:
-        agree: Whether the work is the same; None where that cannot be told, or where the changes alter results.
+        agree: Whether the work is the same; None where the runs cannot tell, or where the changes alter results.
         words: The same as sentences.
     """
 
@@ -36,7 +36,7 @@ class Prover:
 
     Args:
         session: Runs the program.
-        timed: Timed runs without changes, at least one.
+        timed: Timed runs without changes.
     """
 
     def __init__(self, session: TryRuns, timed: Sequence[Answer]) -> None:
@@ -48,12 +48,14 @@ class Prover:
 
         Args:
             variant: The changes.
-            timed: Timed runs with them, at least one.
+            timed: Timed runs with them.
 
         Raises:
             NoMoreRunsError: The budget has ended, or the user does not allow more runs.
         """
         alters, new = alters_of(variant), self._session.recorded(variant)
+        if new.exit_code:
+            return WorkProof(agree=None, words=f"The work of the changed program cannot be recorded: {ending_of(new)}.")
         has_workers = any(each["workers"] for answer in (self._base, new) for each in answer.of("ready"))
         # What alters nothing may differ by as much as two runs of the program itself.
         roundoff = 0.0 if alters == NOTHING else max(roundoff_of(_work(each)) for each in (self._base, new))
@@ -72,6 +74,8 @@ class Prover:
 
     def _losses(self, timed: Sequence[Answer], growth: Callable[[], RoundingGrowth | None]) -> list[WorkCheck]:
         """Return the check of the losses of timed runs, in which compiled code ran; none for a program without."""
+        if not self._timed or not timed:
+            return []
         losses = [each.losses for each in (self._timed[0], *timed)]
         count = min(map(len, losses))
 

@@ -43,11 +43,10 @@ class Request:
         is_for_loader: Whether to end before the turns where the loop waits for its loaders.
         budget_s: Seconds for all turns, from the import of torch.
         block_s: Seconds of a block of steps.
-        with_precision: Whether changes of the precision of the model may be made.
         allow_writes: Whether files that exist may be changed.
         hang_s: Seconds without a step after which a change counts as one that hangs.
         own_files: Files that an earlier run has made, which may be written again.
-        proved_steps: Steps of which the work is recorded, with the base made in them; 0 for no record.
+        proved_steps: Steps whose work is recorded, with the base made in them; 0 for no record.
         roundoff: Relative rounding error that each sum of this record gets at random.
     """
 
@@ -59,7 +58,6 @@ class Request:
     is_for_loader: bool = False
     budget_s: float = 300.0
     block_s: float = 0.5
-    with_precision: bool = False
     allow_writes: bool = False
     hang_s: float = 300.0
     own_files: tuple[str, ...] = ()

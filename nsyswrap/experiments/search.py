@@ -22,14 +22,13 @@ from nsyswrap.experiments.outcome import (
     Trial,
     TriedChange,
     alters_of,
-    is_allowed,
     kept_of,
     outcomes_of,
 )
 from nsyswrap.experiments.process_turns import ProcessTurns, Variant
 from nsyswrap.experiments.proof import Prover
 from nsyswrap.experiments.request import Answer, run_request
-from nsyswrap.experiments.tried.experiment import parts_of, spec_of
+from nsyswrap.experiments.tried.experiment import MATHEMATICS, parts_of, spec_of
 from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET
 from nsyswrap.experiments.try_runs import NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
@@ -67,7 +66,7 @@ class _Search:
     def __init__(self, wanted: TryOptions, session: TryRuns) -> None:
         self._session, known = session, experiments()
         order = [(known[parts_of(each)[0]], each) for each in wanted.order]
-        order = [each for each in order if is_allowed(each[0], with_precision=wanted.with_precision)]
+        order = [each for each in order if wanted.with_precision or each[0].alters != MATHEMATICS]
         self._turns = tuple(spec for each, spec in order if each.is_in_turns)
         self._processes = tuple(spec for each, spec in order if not each.is_in_turns)
         self._say = wanted.say
@@ -184,8 +183,7 @@ class _Search:
         if together.verdict == FAILED:
             self._found = [replace(each, kept=False) for each in self._found]
             raise NoMoreRunsError(f"All changes together end the program: {together.words}.")
-        if not base or not new:
-            raise NoMoreRunsError(turns.stopped)
+        self._notes += [turns.stopped] if turns.stopped else []
         self._say("the work of all changes together and of none is compared")
         prover = Prover(self._session, base)
         proof = prover.prove(self._base, new)

@@ -18,7 +18,7 @@ PROVED_STEPS = 40
 _PROOF_RUNS = 3
 _KILLED, _ENDED = SIGNALED + signal.SIGKILL, SIGNALED + signal.SIGTERM
 HUNG, OUT_OF_MEMORY = "the program hung and was ended", "the program was killed, as for want of memory"
-NO_TIME = "The budget ended before all changes were tried and their work was compared: give --budget more."
+NO_TIME = "The budget ended before all runs were made: give --budget more."
 WRITES = "The program writes files and may not run again, so not all changes were tried: allow it with --allow-writes."
 
 
@@ -95,7 +95,6 @@ class TryRuns:
                 raise NoMoreRunsError(WRITES)
         request = Request(
             **{"budget_s": self.left_s if budget_s is None else budget_s, **fields},  # type: ignore[arg-type]
-            with_precision=self.wanted.with_precision,
             allow_writes=self.wanted.allow_writes,
             own_files=self._made,
         )

@@ -70,6 +70,11 @@ class Timing(NamedTuple):
     new_ns: tuple[float, ...]
     of: str
 
+    @property
+    def is_narrow(self) -> bool:
+        """Return whether the interval says how much faster or slower NEW is."""
+        return self.ratio.high <= _WIDE * self.ratio.low
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -131,7 +136,7 @@ def _faster_or_slower(timing: Timing, find: float) -> str:
     slow = timing.outcome in (Outcome.SLOWER, Outcome.CANNOT_TELL)
     ends = (timing.ratio.low, timing.ratio.point, timing.ratio.high)
     low, point, high = map(units.factor, ends if slow else sorted(1 / each for each in ends))
-    is_wide = timing.ratio.high > _WIDE * timing.ratio.low
+    is_wide = not timing.is_narrow
     match timing.outcome:
         case Outcome.FASTER:
             return "is faster; by how much is uncertain" if is_wide else f"is {point} times as fast ({low} to {high})"
@@ -317,7 +322,7 @@ def decided(base: Sequence[ProgramTime], new: Sequence[ProgramTime], find: float
     times = steps if has_steps else [[each.run_ns for each in side] for side in (base, new)]
     logs = [np.log(np.array(side, dtype=np.float64)) for side in times]
     interval = runs_interval(logs[0], logs[1], confidence)
-    ratio = Interval(*(math.exp(each) for each in (interval.low, interval.point, interval.high)))
+    ratio = interval.map(math.exp)
     outcome = Outcome.CANNOT_TELL
     if ratio.high < 1:
         outcome = Outcome.FASTER

@@ -21,6 +21,7 @@ import os
 import random
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -69,12 +70,14 @@ def start(after_import: AfterImport) -> None:
     Args:
         after_import: Calls a function with a module after its import.
     """
-    fix_seeds(after_import)
+    make_alike(after_import)
     recorded(after_import)
 
 
-def fix_seeds(after_import: AfterImport) -> None:
-    """Give random numbers a seed, so that two processes compute the same where the program sets none itself."""
+def make_alike(after_import: AfterImport) -> None:
+    """Give random numbers a seed, so that two processes compute the same, and hide a warning about our hooks."""
+    # Programs may take warnings for errors; our own hooks cause this one.
+    warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are global hooks")
     random.seed(SEED)
     after_import("numpy", lambda numpy: numpy.random.seed(SEED))
     after_import("torch", lambda torch: torch.manual_seed(SEED))

@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices
+from nsyswrap.base.units import factor
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.xray_record import ITEM_BYTES
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict
-from nsyswrap.hardware.peak_rates import published_clock, published_peak
-from nsyswrap.hardware.product_rates import TARGETS
-from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.gpu_samples import clock_at
+from nsyswrap.hardware.peak_rates import TARGETS, published_clock, published_peak
+from nsyswrap.loop.context import TraceContext, clock_at
 from nsyswrap.model import Gpu
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import RECOMPUTED
@@ -137,7 +136,9 @@ def explain_peaks(context: TraceContext, rates: KernelRates) -> str:
         reason = f", since none were measured here: {measured.failure}" if measured.failure else ""
         return f"The share of the peak is against published peaks{reason}."
     reached = ", ".join(
-        f"{kind} {usual.point / 1e12:.3g} TFLOP/s" for kind, usual in measured.rates.items() if TARGETS[kind] != MEMORY
+        f"{kind} {factor(usual.point / 1e12)} TFLOP/s"
+        for kind, usual in measured.rates.items()
+        if TARGETS[kind] != MEMORY
     )
     return (
         f"The share of the peak is against what large products reach on this {measured.gpu}, measured once: {reached}. "

@@ -90,12 +90,6 @@ def find_program(
 
     It is the recording itself where nothing tells what the profiler cost, or not well enough, or where the simulation
     does not reproduce the recorded or the calibrated run.
-
-    Args:
-        context: The recording.
-        window: The window of the report.
-        simulation: The recording, simulated.
-        recorded_calls: The recorded calls of its threads, with their cost.
     """
     if (part := part_like_alone(context, window)) != window:
         simulation = simulated_part(context, simulation.states, part, simulation.collectives, SAMPLED)

@@ -33,15 +33,7 @@ def find_findings(
     attributions: Sequence[Attribution],
     window: Window,
 ) -> tuple[Finding, ...]:
-    """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance.
-
-    Args:
-        simulation: The run as it was.
-        collectives: The collectives of all ranks.
-        lateness: Who waits for whom, and why.
-        attributions: The idle time of each GPU.
-        window: Interval of the findings.
-    """
+    """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance."""
     context = simulation.context
     errors = context.settings.clock_errors
     late = find_late_ranks(context.steps, errors, window, collectives, lateness.charges)

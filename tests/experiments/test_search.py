@@ -35,7 +35,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def tried(folder: Path, modes: str, order: Sequence[str], **fields: object) -> Trial:
     """Try changes of the program in some modes, with some of the options."""
-    wanted = TryOptions(**{"order": order, "budget_s": 30.0, **fields})  # type: ignore[arg-type]
+    wanted = TryOptions(**{"order": order, "budget_s": 90.0, **fields})  # type: ignore[arg-type]
     return try_changes(wanted, options(folder / "out", *command(modes), cwd=folder))
 
 

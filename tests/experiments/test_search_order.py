@@ -11,7 +11,7 @@ from capture_fixtures import options
 from nsyswrap.experiments.outcome import Trial
 from nsyswrap.experiments.request import Answer, Request
 from nsyswrap.experiments.search import try_changes
-from nsyswrap.experiments.try_runs import TryOptions
+from nsyswrap.experiments.try_runs import NoMoreRunsError, TryOptions
 from nsyswrap.experiments.verify_runs import WorkRun
 
 LOSSES = [1.0, 0.5, 0.25]
@@ -161,3 +161,29 @@ def test_changes_that_end_the_program_together_are_not_recommended() -> None:
     trial = try_changes(TryOptions(order=["gc", "fused"], budget_s=1e6), options(Path("out"), "train.py"), run)
     assert trial.kept == ()
     assert "end the program" in trial.notes[-1]
+
+
+def test_a_record_that_fails_says_nothing_of_the_work() -> None:
+    """The changed program may need more memory than is left beside a record; its timed runs have ended well."""
+    program = Program({"fused": 0.8})
+
+    def run(request: Request, made: object) -> Answer:
+        return Answer(137, ()) if request.proved_steps and request.base else program.run(request, made)
+
+    trial = try_changes(TryOptions(order=["fused"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert [each.spec for each in trial.kept] == ["fused"]
+    assert "cannot be recorded: the program was killed" in trial.notes[0]
+
+
+def test_the_work_is_compared_where_no_time_is_left_for_the_times() -> None:
+    program = Program({"gc": 0.8}, losses={"gc": [1.0, 0.9, 0.25]})
+
+    def run(request: Request, made: object) -> Answer:
+        if request.timed_s:
+            raise NoMoreRunsError("The budget ended.")
+        return program.run(request, made)
+
+    trial = try_changes(TryOptions(order=["gc"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert trial.kept == ()
+    assert trial.notes[0] == "The budget ended."
+    assert "does other work" in trial.notes[1]

@@ -9,7 +9,7 @@ from host_records import gpu_samples, record_of, recorded
 from xray_program import LAUNCHES, TENSOR, context_of, program, record
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.hardware.product_rates import MeasuredRates
+from nsyswrap.hardware.peak_rates import MeasuredRates
 from nsyswrap.operators.join import find_joined
 from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, explain_peaks, find_rates
 

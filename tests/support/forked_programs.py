@@ -20,7 +20,8 @@ class ForkedPrograms:
 
     def __init__(self, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         words = [sys.executable, str(Path(__file__).with_name("program_server.py"))]
-        variables = {**os.environ, "PYTHONPATH": str(_ROOT), **environment}
+        path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+        variables = {**os.environ, "PYTHONPATH": path, **environment}
         self._server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables)
 
     def run(self, **job: object) -> int:

@@ -65,7 +65,7 @@ def start(after_import: work_record.AfterImport) -> Turns:
     def prepare(torch: Any) -> None:
         if not request["allow_writes"]:
             guard.watch_torch(torch)
-        program = TriedProgram(torch, with_precision=request["with_precision"])
+        program = TriedProgram(torch)
         program.watch_for_good()
         for spec in request["base"]:
             key, value = parts_of(spec)
@@ -75,7 +75,7 @@ def start(after_import: work_record.AfterImport) -> Turns:
                 events.note("made", spec=spec)
         turns.program = program
 
-    work_record.fix_seeds(after_import)
+    work_record.make_alike(after_import)
     after_import("torch", prepare)
     return turns
 

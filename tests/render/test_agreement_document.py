@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from ncu_fixtures import PACKED, PRODUCT, SIMT, TRITON
 
-from nsyswrap.render.agreement_view import FORMS, SCHEMA, SHOWN, Measured, json_of, markdown_of, text_of
+from nsyswrap.render import documents
+from nsyswrap.render.agreement_document import SCHEMA, SHOWN, Measured
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
 from nsyswrap.sections.tensor_cores.name_agreement import compare
 
@@ -24,34 +25,41 @@ def measured(*parts: tuple[str, int, dict[str, int] | None]) -> Measured:
 EXAMPLE = measured((PRODUCT, 600_000, MMA), (TRITON, 100_000, MMA), (SIMT, 200_000, MMA), (PACKED, 100_000, None))
 
 
+def written(form: str, one: Measured = EXAMPLE) -> str:
+    """Return the agreement in one form."""
+    return documents.render("agreement", form, one, width=200)
+
+
 def test_text_says_how_much_was_measured_and_how_far_names_are_right() -> None:
-    text = text_of(EXAMPLE)
-    assert text.splitlines()[:2] == ["train.py -n", "NVIDIA H100, Nsight Compute 2025.3.1.0"]
-    values = dict(line.strip().rsplit("  ", 1) for line in text.splitlines() if line.startswith("  "))
-    shown = {label.strip(): value for label, value in values.items()}
-    assert shown["kernel time in the capture"] == "1.00 ms"
-    assert shown["measured, share of that time"] == "90.0 % (3 launches)"
-    assert shown["tensor cores, by hardware"] == "90.0 to 100.0 %"
-    assert shown["tensor cores, by name"] == "60.0 to 70.0 %"
-    assert shown["name and hardware differ"] == "20.0 %"
+    text = written("text")
+    assert text.startswith("nsyswrap verify-tensor-cores  train.py -n\nGPU  NVIDIA H100, Nsight Compute 2025.3.1.0\n")
+    assert "Name and hardware agree for 60.0 % of kernel time, and differ for 20.0 %." in text
+    for line in (
+        "kernel time in the capture    1.00 ms",
+        "measured, share of that time  90.0 % (3 launches)",
+        "tensor cores, by hardware     90.0 to 100.0 %",
+        "tensor cores, by name         60.0 to 70.0 %",
+    ):
+        assert line in text
 
 
-def test_what_differs_or_was_settled_stands_first() -> None:
-    lines = text_of(EXAMPLE).splitlines()
-    head = next(at for at, line in enumerate(lines) if line.startswith("time"))
-    assert [line.split()[2] for line in lines[head + 1 :]] == ["differs", "settled", "agrees", "unmeasured"]
+def test_what_differs_or_was_settled_is_first() -> None:
+    lines = written("text").splitlines()
+    head = next(at for at, line in enumerate(lines) if line.split()[:3] == ["kernel", "time", "outcome"])
+    outcomes = ["differs", "settled", "agrees", "unmeasured"]
+    assert [next(one for one in outcomes if one in line) for line in lines[head + 1 :]] == outcomes
     assert "4,096 matrix instructions, most HGMMA.64x64x16.F32.BF16" in lines[head + 1]
 
 
 def test_what_is_left_out_is_counted() -> None:
     many = measured(*((f"my_kernel_{number}", 100, FMA) for number in range(3)), (SIMT, 10**6, FMA))
-    assert "more kernels" not in text_of(many)
+    assert "lists all" not in written("text", many)
     agreeing = measured(*((f"void at::native::f<{number}>(int)", 100, None) for number in range(SHOWN + 5)))
-    assert "and 5 more kernels" in text_of(agreeing)
+    assert f"{SHOWN} of {SHOWN + 5} kernels; --format json lists all" in written("text", agreeing)
 
 
 def test_json_has_every_kernel_and_the_shares() -> None:
-    whole = json.loads(json_of(EXAMPLE))
+    whole = json.loads(written("json"))
     assert (whole["schema"], whole["gpu"], whole["launches"]) == (SCHEMA, "NVIDIA H100", 3)
     assert (whole["tensor_share_low"], whole["tensor_share_high"]) == (0.9, 1.0)
     assert sum(whole["shares"].values()) == pytest.approx(1)
@@ -60,27 +68,8 @@ def test_json_has_every_kernel_and_the_shares() -> None:
     assert whole["kernels"][1]["measured_precisions"] == ["bf16"]
 
 
-def test_markdown_is_two_tables() -> None:
-    lines = markdown_of(EXAMPLE).splitlines()
-    assert lines[0] == "| what | measured |"
-    table = lines[lines.index("") + 1 :]
-    assert {line.count("|") for line in table} == {8}
-
-
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", documents.KINDS["agreement"])
 def test_hostile_names_do_no_harm(form: str) -> None:
-    text = FORMS[form](measured((HOSTILE, 100, MMA)))
+    text = written(form, measured((HOSTILE, 100, MMA)))
     assert "\x1b" not in text
-    assert text.endswith("\n")
-    if form == "markdown":
-        assert "evil\\|" in text
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_nothing_measured_can_be_printed_too(form: str) -> None:
-    assert FORMS[form](measured())
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_same_bytes_twice(form: str) -> None:
-    assert FORMS[form](EXAMPLE) == FORMS[form](EXAMPLE)
+    assert written(form, measured())
