@@ -12,8 +12,6 @@ from export_builder import ExportBuilder
 
 import nsyswrap
 from nsyswrap.base.errors import ExportError, UsageError
-from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.progress import Progress
 from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.timeline.event_frames import COLUMNS
@@ -120,11 +118,6 @@ def test_an_invalid_option_is_an_error_at_once(options: dict[str, object], tmp_p
     assert caught.value.hint
 
 
-def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ExportError):
-        nsyswrap.open(tmp_path / "none.sqlite")
-
-
 def test_without_nsys_an_nsys_rep_is_an_error_of_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to do about it, as it does on the command line."""
     monkeypatch.setenv("NSYSWRAP_NSYS", str(tmp_path / "nsys"))
@@ -132,22 +125,6 @@ def test_without_nsys_an_nsys_rep_is_an_error_of_the_export(tmp_path: Path, monk
     with pytest.raises(ExportError) as caught:
         nsyswrap.open(tmp_path / "mine.nsys-rep")
     assert "NSYSWRAP_NSYS" in caught.value.hint
-
-
-def test_an_nsys_rep_is_exported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nsys exports it into a temporary folder, which is removed afterwards."""
-    made: list[Path] = []
-
-    def export(_: Nsys, capture: Path, target: Path, progress: Progress) -> None:  # noqa: ARG001 - as the real one
-        assert capture.name == "mine.nsys-rep"
-        made.append(ExportBuilder().gpu().kernel(100, 200).write(target))
-
-    monkeypatch.setattr("nsyswrap.capture.locate.find_nsys", lambda: None)
-    monkeypatch.setattr("nsyswrap.capture.convert.export_report", export)
-    run = nsyswrap.open(tmp_path / "mine.nsys-rep")
-    assert run.trace.capture.name == "mine.nsys-rep"
-    assert len(run.kernels) == 1
-    assert not made[0].parent.exists()
 
 
 def test_jupyter_shows_a_capture_in_markdown(captures: Callable[[str], Path]) -> None:

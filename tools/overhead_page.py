@@ -157,7 +157,8 @@ def page(results: Mapping[str, Any]) -> str:
     parts = [HEAD, _measured_on(results["machine"])]
     if rows:
         shown = (each for each in steps if not each.is_held)
-        parts += [STEPS, *(f"{_step_line(each)}\n" for each in shown), _wrapped(_summary("step alone", steps))]
+        said = f"{_summary('step alone', steps)} {_between_turns(rows)}"
+        parts += [STEPS, *(f"{_step_line(each)}\n" for each in shown), _wrapped(said)]
         parts += [
             PLANS,
             *(f"{_plan_line(each)}\n" for each in plans if each.found),
@@ -209,6 +210,23 @@ def _summary(what: str, compared: Sequence[Compared]) -> str:
         f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile). The range holds the "
         f"measured step in {sum(each.is_held for each in known)} of them, and its median width is "
         f"{100 * statistics.median(widths):.0f} % of the step."
+    )
+
+
+def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how far a turn alone is from the other turns of the same run: the pace of the machine changes."""
+    runs = [row[kind]["turns_ns"] for row in rows for kind in KINDS if kind in row]
+    errors = sorted(
+        abs(each / statistics.median(others) - 1)
+        for turns in runs
+        for at, each in enumerate(turns)
+        if (others := [*turns[:at], *turns[at + 1 :]])
+    )
+    if not errors:
+        return ""
+    return (
+        f"A turn without nsys is off from the other turns of its program by {100 * statistics.median(errors):.1f} % "
+        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile)."
     )
 
 

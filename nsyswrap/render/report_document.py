@@ -1,6 +1,7 @@
 """The report as a document: its answer in all forms, the first rows of its tables as text, and all of it on a page."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
@@ -121,10 +122,12 @@ def _lead(report: Report) -> Iterator[Block]:
 
 
 def _title(report: Report) -> str:
-    """Return what was profiled: the script of the command, else its program, else the capture's name."""
-    words = [word for word in report.session.command if not word.startswith("-")]
+    """Return what was profiled: the script of the command, else its module or program, else the capture's name."""
+    command = report.session.command
+    modules = [word for option, word in pairwise(command) if option == "-m"]
+    words = [word for word in command if not word.startswith("-")]
     scripts = [word for word in words if word.endswith(".py")]
-    chosen = scripts[0] if scripts else (words[0] if words else report.capture.name)
+    chosen = next(iter((*scripts, *modules, *words)), report.capture.name)
     return elide(chosen.rsplit("/", maxsplit=1)[-1] or chosen, _TITLE_WIDTH)
 
 

@@ -70,9 +70,7 @@ def test_one_run_of_each_side_is_not_enough_for_time_on_the_cpu() -> None:
     """A step takes half the time, and kernels run a quarter of it: the numbers are given, and no verdict."""
     found = compared(BASE[:1], FAST[:1])
     assert found.outcome is Outcome.CANNOT_TELL
-    assert found.verdict.startswith(
-        "Cannot tell: one run of each side does not show how much the time on the CPU varies"
-    )
+    assert found.verdict.startswith("Cannot tell: one run of each side does not show how much time on the CPU varies")
     assert "4.00 ms in base and 2.00 ms in new" in found.verdict
     assert found.hint == MORE_RUNS
     assert compared(runs(4.0, busy=True)[:1], runs(2.0, busy=True)[:1]).outcome is Outcome.FASTER

@@ -43,31 +43,6 @@ def together(rows: pd.DataFrame) -> Iterator[tuple[int, int, int]]:
         yield open_gap
 
 
-def test_rows_that_adjoin_are_one_gap() -> None:
-    found = gaps.longest(table((0, 10, 20, "data_wait"), (0, 20, 25, "cpu"), (0, 30, 31, "launch")), 5)
-    assert [(gap.start_ns, gap.end_ns, len(gap.pieces)) for gap in found.gaps] == [(10, 25, 2), (30, 31, 1)]
-    assert (found.gap_count, found.total_ns) == (2, 16)
-
-
-def test_rows_of_two_gpus_are_never_one_gap() -> None:
-    found = gaps.longest(table((0, 10, 20, "cpu"), (1, 20, 30, "cpu")), 5)
-    assert [gap.device_id for gap in found.gaps] == [0, 1]
-
-
-def test_the_longest_gap_comes_first_and_the_earlier_of_equals() -> None:
-    found = gaps.longest(table((0, 0, 5, "cpu"), (0, 10, 30, "cpu"), (0, 40, 45, "cpu")), 3)
-    assert [gap.start_ns for gap in found.gaps] == [10, 0, 40]
-
-
-def test_no_more_gaps_than_the_limit() -> None:
-    found = gaps.longest(table((0, 0, 5, "cpu"), (0, 10, 30, "cpu")), 1)
-    assert (len(found.gaps), found.gap_count) == (1, 2)
-
-
-def test_an_empty_table_has_no_gaps() -> None:
-    assert gaps.longest(table(), 3) == gaps.Longest((), 0, 0)
-
-
 def test_a_table_without_evidence_has_gaps_all_the_same() -> None:
     found = gaps.longest(table((0, 0, 5, "cpu")).drop(columns="evidence"), 1)
     assert found.gaps[0].pieces[0].evidence == ""
@@ -109,11 +84,6 @@ def test_a_cut_keeps_gaps_whole_and_the_longest(rows: pd.DataFrame, most: int) -
     gone = set(every) - set(kept)
     assert set(kept) <= set(every)
     assert min((end - start for _, start, end in kept), default=10**9) >= max((e - s for _, s, e in gone), default=0)
-
-
-def test_a_table_that_fits_is_not_touched() -> None:
-    rows = table((0, 10, 20, "cpu"), (0, 0, 5, "cpu"))
-    assert gaps.cut(rows, 2).rows is rows
 
 
 def test_a_gap_of_more_rows_than_may_stay_goes_whole() -> None:

@@ -2,8 +2,6 @@
 
 import hand_made
 import pandas as pd
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nsyswrap.render import rows
 
@@ -88,23 +86,7 @@ def test_a_cut_states_rows_and_time() -> None:
     assert rows.show(table, 2, aligned=True).cut == "2 of 3 rows, 99.0 % of the time"
 
 
-def test_a_cut_without_times_states_rows() -> None:
-    assert rows.show(pd.DataFrame({"name": list("abc")}), 2, aligned=True).cut == "2 of 3 rows"
-
-
-def test_a_whole_table_states_no_cut() -> None:
-    assert rows.show(hand_made.names_table("a"), 1, aligned=True).cut == ""
-
-
 def test_the_weight_of_a_row_is_its_total() -> None:
     table = pd.DataFrame({"mean_ns": [1], "idle_ns": [2], "total_ns": [3]})
     assert rows.weight_column(table) == "total_ns"
     assert rows.weight_column(pd.DataFrame({"total_ns": ["text"]})) is None
-
-
-@given(st.lists(st.integers(0, 10**12), max_size=30), st.integers(1, 10))
-def test_every_column_has_as_many_cells_as_rows_are_shown(values: list[int], most: int) -> None:
-    table = pd.DataFrame({"idle_ns": pd.Series(values, dtype="int64"), "name": [str(one) for one in values]})
-    shown = rows.show(table, most, aligned=True)
-    assert {len(one.cells) for one in shown.columns} == {shown.row_count}
-    assert shown.row_count == min(most, len(values))

@@ -14,8 +14,6 @@ from nsyswrap.model import Report
 from nsyswrap.render import json_report
 from nsyswrap.render.json_reader import parse_report
 
-table = importlib.import_module("fault_table")
-
 # A test looks at the reports of all captures; the first one makes them.
 pytestmark = pytest.mark.timeout(1200)
 ROOT = Path(__file__).resolve().parents[2]
