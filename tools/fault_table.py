@@ -35,13 +35,12 @@ steps and are profiled on one machine, one after the other.
 ```sh
 make faults                                   # profile all programs on a GPU, judge them, and write this page
 .venv/bin/python tools/judge_faults.py NAME   # some of them
-.venv/bin/python tools/judge_faults.py --again    # this page from reports/faults.json
 ```
 
 Each root cause of idle time has at least three programs of different shape, one of them with the training loop of a
 library, named in the table. Programs of `host/...` were recorded without a GPU. Faults of one rank among several, of
 links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The captures, cut short, are in
-`tests/captures/faults`, where the tests judge them again.
+`tests/captures/faults`.
 
 - **first**: "no" where the planted fault is not the report's first finding.
 - **others**: other warnings and problems of the report with the fault, and of that without it.
