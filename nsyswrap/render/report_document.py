@@ -297,18 +297,23 @@ def _numbers(report: Report) -> Iterator[str]:
 def _steps_in_words(report: Report, section: Section) -> str:
     """Return how many steps there are, how long they take, and how even they are."""
     found = {fact.label: float(fact.value or 0) for fact in section.facts if not isinstance(fact.value, str)}
-    low, high, late_ns = found.get("p05_ns", 0.0), found.get("p95_ns", 0.0), found.get("outlier_excess_ns", 0.0)
+    low, high, late_ns, median = (found.get(f"{name}_ns", 0.0) for name in ("p05", "p95", "outlier_excess", "median"))
     measured, warm_up = (int(found.get(name, 0)) for name in ("measured_steps", "warm_up_steps"))
     of = "" if report.step.count in {None, measured} else " of all processes"
-    words = [f"{units.counted(measured, 'measured step')}{of}", f"median {units.duration(found['median_ns'])}"]
+    words = [
+        f"{units.counted(measured, 'measured step')}{of}",
+        *([f"median {units.duration(median)}"] if median else []),
+    ]
     if high > WIDEST_FACTOR * low:
         words.append(f"very uneven: 5 % under {units.duration(low)}, 5 % over {units.duration(high)}")
     elif units.duration(low) != units.duration(high):
         words.append(f"nine in ten take {units.duration_range(low, high)}")
     if late_ns:
-        words.append(f"{units.counted(int(found['outlier_count']), 'outlier')}, {units.duration(late_ns)} too long")
+        words.append(
+            f"{units.counted(int(found.get('outlier_count', 0)), 'outlier')}, {units.duration(late_ns)} too long"
+        )
     if warm_up:
-        words.append(f"warm-up: {units.counted(warm_up, 'step')}, {units.duration(found['warm_up_ns'])}")
+        words.append(f"warm-up: {units.counted(warm_up, 'step')}, {units.duration(found.get('warm_up_ns', 0))}")
     return "; ".join(words)
 
 
