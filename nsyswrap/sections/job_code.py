@@ -509,10 +509,12 @@ def _differs_in_turn(context: TraceContext) -> bool:
     """Return whether ranks have kernels of other grids in most steps, and not always the same rank the largest."""
     operations, frame = context.operations, context.trace[tables.KERNELS]
     rows = np.flatnonzero((operations.kind == COMPUTE) & (operations.table == 0) & (operations.call >= 0))
-    step = context.steps.number[step_of(context, rows)]
+    step = _measured_step(context, rows)
     blocks = coded(frame, "grid_blocks")[operations.row[rows]]
-    work = pd.DataFrame({"step": step, "device": operations.device_id[rows], "blocks": blocks})
-    sums = work[work["step"] >= 0].pivot_table(index="step", columns="device", values="blocks", aggfunc="sum").dropna()
+    work = pd.DataFrame({"step": step, "device": operations.device_id[rows], "blocks": blocks})[step >= 0]
+    # The host of one rank may be steps ahead, so a step is told by its name.
+    work["step"] = context.steps.frame["name"].astype(str).to_numpy()[work["step"]]
+    sums = work.pivot_table(index="step", columns="device", values="blocks", aggfunc="sum").dropna()
     if len(sums) < FEWEST_STEPS or sums.shape[1] < 2:  # noqa: PLR2004 - a rank is compared with another
         return False
     differs = sums.max(axis=1) > SLOWER * sums.min(axis=1)
