@@ -62,8 +62,9 @@ docs: $(VENV)/.base ## write docs/cli.md and docs/glossary.md from the code
 site: $(VENV)/.base $(VENV)/.site ## build documentation, gallery and Python reference as one site in build/site
 	$(PY) tools/build_site.py
 
-reports: $(VENV)/.base ## render reports/samples again from their captures, and the pages about reports/gallery
+reports: $(VENV)/.base ## render reports/samples and reports/programs again from their captures, and the pages about reports/gallery
 	$(PY) tools/sample_reports.py
+	$(PY) tools/known_programs.py --again
 	$(PY) tools/gallery.py --again
 
 gallery: $(VENV)/.base $(VENV)/.torch nsys ## profile the cases of the literature on a GPU and write docs/results.md

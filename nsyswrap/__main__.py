@@ -36,8 +36,7 @@ def main() -> None:
         open_standard_streams()
         # Ctrl-C may come while these are loaded.
         from nsyswrap.cli import cli  # noqa: PLC0415
-        from nsyswrap.cli.collector_settings import tune_collector  # noqa: PLC0415
-        from nsyswrap.cli.memory_settings import tune_heap  # noqa: PLC0415
+        from nsyswrap.cli.memory_settings import tune_collector, tune_heap  # noqa: PLC0415
 
         tune_collector()
         tune_heap()

@@ -16,7 +16,7 @@ from nsyswrap.hardware.kernel_names.user_rules import read_rules
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Finding, Report, Section
-from nsyswrap.render import notebook_view
+from nsyswrap.render import render
 from nsyswrap.report import check_request, report_of
 from nsyswrap.timeline.event_frames import COLUMNS, event_frames
 from nsyswrap.trace.load import load_export
@@ -118,8 +118,8 @@ class OpenedCapture:
     def __repr__(self) -> str:
         return f"<nsyswrap capture {self.trace.capture.name}>"
 
-    def _repr_html_(self) -> str:
-        return notebook_view.render(self.report)
+    def _repr_markdown_(self) -> str:
+        return render("markdown", self.report)
 
 
 def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option
@@ -157,11 +157,7 @@ def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _phase_rules(phases: Mapping[str, str]) -> tuple[PhaseRule, ...]:
-    """Return the rules of phases, in the order of the mapping.
-
-    Raises:
-        UsageError: A name or a pattern is empty, or a pattern is not a regular expression.
-    """
+    """Return the rules of phases, in the order of the mapping."""
     hint = "give a dict such as {'data': '^prefetch'}"
     for name, pattern in phases.items():
         if not (name and pattern):

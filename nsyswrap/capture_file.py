@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import CaptureError, ExportError
 from nsyswrap.base.privacy import Cleaner, neutral
 from nsyswrap.capture.recorded_run import (
+    ALTERNATIVES_TABLE,
     CAPTURE_SUFFIXES,
+    COPY_RATES,
+    LINK_RATES,
+    PRODUCT_RATES,
+    PROFILER_COST,
     XRAY_TABLE,
     recorded_alternatives,
-    recorded_copy_rates,
     recorded_host,
-    recorded_link_rates,
-    recorded_product_rates,
-    recorded_profiler_cost,
     recorded_steps_alone,
+    recorded_value,
     recorded_xray,
 )
 from nsyswrap.events.alternatives import read_alternatives
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
-from nsyswrap.hardware.copy_rates import read_rates
-from nsyswrap.hardware.link_rates import read_link_rates
-from nsyswrap.hardware.product_rates import read_product_rates
+from nsyswrap.hardware.link_rates import read_link_rates, read_rates
+from nsyswrap.hardware.peak_rates import read_product_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
 from nsyswrap.loop.context import Settings
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 @contextmanager
 def exported(capture: Path, display: "AbstractContextManager[Progress] | None" = None) -> Iterator[Path]:
     """Yield the SQLite export of a capture: the file itself, or a temporary export of what nsys recorded.
-
-    Args:
-        capture: The file.
-        display: Shows the progress of an export; None for no display.
 
     Raises:
         ExportError: nsys cannot export it, or there is no nsys.
@@ -82,18 +79,33 @@ def _instead(capture: Path) -> Iterator[str]:
 def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trace, Settings]:
     """Return a trace named after its file, and the settings with what `profile` recorded beside that file."""
     host = read_record(recorded_host(capture), trace.epoch_ns)
-    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
+    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name), folder=folder_of(capture)))
     return name_blocked_calls(named, host), replace(
-        settings,
-        copy_rates=read_rates(recorded_copy_rates(capture)),
-        profiler_cost=read_cost(recorded_profiler_cost(capture)),
-        product_rates=read_product_rates(recorded_product_rates(capture)),
-        link_rates=read_link_rates(recorded_link_rates(capture)),
+        with_rates(settings, capture),
+        profiler_cost=read_cost(recorded_value(capture, PROFILER_COST)),
         host=host,
         steps_alone=read_steps_alone(recorded_steps_alone(capture)),
         xray=xray_of(capture),
         alternatives=read_alternatives(recorded_alternatives(capture)),
     )
+
+
+def with_rates(settings: Settings, capture: Path) -> Settings:
+    """Return the settings with the rates of the machine that `profile` measured beside a capture."""
+    return replace(
+        settings,
+        copy_rates=read_rates(recorded_value(capture, COPY_RATES)),
+        product_rates=read_product_rates(recorded_value(capture, PRODUCT_RATES)),
+        link_rates=read_link_rates(recorded_value(capture, LINK_RATES)),
+    )
+
+
+def folder_of(capture: Path) -> str:
+    """Return the folder of a capture relative to the working folder; ``.`` where it lies elsewhere and is private."""
+    folder = capture.absolute().parent
+    if folder.is_relative_to(Path.cwd()):
+        return str(folder.relative_to(Path.cwd()))
+    return str(folder) if neutral(str(folder)) == str(folder) else "."
 
 
 def xray_of(capture: Path) -> XrayRecord:
@@ -102,10 +114,11 @@ def xray_of(capture: Path) -> XrayRecord:
 
 
 def shared_xray(capture: Path, cleaner: Cleaner) -> dict[str, dict[str, object]]:
-    """Return the table of a redacted export that holds its X-ray step.
+    """Return the tables of a redacted export that hold its X-ray step and the measured alternatives.
 
     Files are those of their package, or the name alone; of the rest, names of functions, classes, modules and operators
     are texts, and all other texts are left out.
     """
-    record = xray_of(capture)
-    return {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}
+    record, measured = xray_of(capture), read_alternatives(recorded_alternatives(capture)).shared()
+    found = {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}
+    return found | ({ALTERNATIVES_TABLE: measured} if measured else {})

@@ -47,10 +47,12 @@ class Capture:
     Attributes:
         name: File name without its folder.
         bytes: Size of the export.
+        folder: Its folder, as a command in the user's working folder may name it.
     """
 
     name: str
     bytes: int
+    folder: str = "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +372,7 @@ class PlannedChange(NamedTuple):
 
     Attributes:
         rule: Rule of the findings that it fixes.
-        step: The time of a step with it and with those before it, in ns.
+        step: The time of a step with it and the changes before it, in ns.
         source: What its time comes from.
     """
 

@@ -16,9 +16,8 @@ from nsyswrap.base import units
 from nsyswrap.base.errors import CannotTellError
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
-from nsyswrap.loop.extent import extent
+from nsyswrap.loop.extent import between, extent, part_read, recorded
 from nsyswrap.loop.pattern_steps import kernel_matcher
-from nsyswrap.loop.requested_window import between, part_read, recorded
 from nsyswrap.loop.step_detection import Steps, step_matcher
 from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes, TimelineData
 from nsyswrap.program.program import ProgramAlone, find_program
@@ -72,13 +71,7 @@ VALUES: Mapping[str, Maker] = {
 
 
 class Whole(NamedTuple):
-    """What a report of some ranks takes from all ranks of a job.
-
-    Attributes:
-        window: The window.
-        gpus: All GPUs.
-        values: Values that replace those of ``VALUES``.
-    """
+    """What a report of some ranks takes from all ranks of a job."""
 
     window: Window
     gpus: tuple[Gpu, ...]
@@ -269,7 +262,7 @@ def _without_ledger(context: TraceContext) -> str:
     else:
         why = "Neither a CUDA call nor a GPU operation was recorded"
     below = "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
-    return f"There is no ledger of GPU time. {why}. {below}"
+    return f"There is no breakdown of GPU time. {why}. {below}"
 
 
 def values_and_sections(
@@ -351,12 +344,6 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
 
 def choose_joint_window(steps: Steps, settings: Settings, extent: tuple[int, int], wanted: str) -> Window:
     """Return the window of the report of a job whose ranks are not in one trace.
-
-    Args:
-        steps: The steps of all ranks.
-        settings: The user's settings.
-        extent: Start of the first operation of all ranks and end of the last, in ns.
-        wanted: The window that the user wants, as for ``build_report``.
 
     Raises:
         UsageError: The window cannot be read or is empty.

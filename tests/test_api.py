@@ -4,29 +4,22 @@ import doctest
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import fields, replace
-from html.parser import HTMLParser
 from pathlib import Path
 
-import hand_made
 import pandas as pd
 import pytest
 from export_builder import ExportBuilder
-from hand_made import HOSTILE
 
 import nsyswrap
 from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Progress
-from nsyswrap.model import Report
-from nsyswrap.render import notebook_view
-from nsyswrap.render.summary_model import finding_groups
+from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.timeline.event_frames import COLUMNS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "library.md"
-ALLOWED = {"div", "p", "b", "svg", "rect", "title", "table", "thead", "tbody", "tr", "th", "td"}
 
 
 def test_the_examples_in_the_documentation_work(
@@ -157,76 +150,9 @@ def test_an_nsys_rep_is_exported_first(tmp_path: Path, monkeypatch: pytest.Monke
     assert not made[0].parent.exists()
 
 
-class Seen(HTMLParser):
-    """Collects the tags, attributes and text of a piece of HTML."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: set[str] = set()
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect a tag and its attributes."""
-        self.tags.append(tag)
-        self.open.append(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect a tag that closes itself."""
-        self.handle_starttag(tag, attrs)
-        self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """Check that the closed tag is the last opened one."""
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        """Collect a text."""
-        self.text += data
-
-
-@pytest.mark.parametrize(
-    "report",
-    [
-        hand_made.full_report(),
-        hand_made.two_gpu_report(),
-        hand_made.no_gpu_report(),
-        hand_made.empty_report(),
-        hand_made.hostile_report(),
-    ],
-    ids=["full", "two GPUs", "no GPU", "empty", "hostile"],
-)
-def test_a_notebook_shows_the_verdict_the_ledger_and_the_findings(report: Report) -> None:
-    """It is plain HTML that runs and loads nothing, for any names."""
-    seen = Seen(notebook_view.render(report))
-    assert seen.open == []
-    assert set(seen.tags) <= ALLOWED
-    assert seen.attributes <= {"x", "width", "height", "fill", "role", "aria-label", "aria-hidden"}
-    ledger = report.section("ledger")
-    devices = len(ledger.tables["devices"]) if ledger else 0
-    assert seen.text.count("idle ") >= devices
-    cards = len(finding_groups(report))
-    assert seen.tags.count("tr") == (cards + 1 if cards else 0)
-    if report.verdict != HOSTILE:
-        assert report.verdict in seen.text
-    assert "\u202e" not in seen.text
-
-
-def test_many_findings_are_cut_with_a_note() -> None:
-    report = hand_made.full_report()
-    values = {each.name: getattr(report, each.name) for each in fields(Report)}
-    many = Report(
-        **(values | {"findings": tuple(replace(report.findings[0], rule=f"rule/{number}") for number in range(30))})
-    )
-    assert "10 of 30 findings." in Seen(notebook_view.render(many)).text
-
-
-def test_jupyter_shows_the_html_view_of_a_capture(captures: Callable[[str], Path]) -> None:
+def test_jupyter_shows_a_capture_in_markdown(captures: Callable[[str], Path]) -> None:
     run = nsyswrap.open(captures("cuda_graph_graph_trace"))
-    assert run._repr_html_() == notebook_view.render(run.report)
+    assert run._repr_markdown_() == render("markdown", run.report)
 
 
 def test_changing_a_frame_does_not_change_the_report(captures: Callable[[str], Path]) -> None:

@@ -8,7 +8,7 @@ from real_captures import RealReport, of_captures
 
 import nsyswrap.trace.tables
 from nsyswrap.base import intervals
-from nsyswrap.loop import range_projection
+from nsyswrap.loop import range_nesting
 from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import BLOCK, Trace, blocks
@@ -28,6 +28,6 @@ def test_the_size_of_a_block_changes_no_number(
     """This holds for everything that is computed in blocks: operations and launches, causes, summaries, projections."""
     whole = render("json", real_report(name))
     monkeypatch.setattr(nsyswrap.trace.tables, "BLOCK", 101)
-    monkeypatch.setattr(range_projection, "BLOCK", 101)
+    monkeypatch.setattr(range_nesting, "BLOCK", 101)
     monkeypatch.setattr(intervals, "BLOCK", 101)
     assert render("json", build_report(real_trace(name))) == whole

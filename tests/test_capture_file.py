@@ -11,7 +11,7 @@ from xray_program import LAUNCHES, program, record
 
 import nsyswrap
 from nsyswrap.base.errors import ExportError
-from nsyswrap.capture_file import exported, shared_xray, with_recorded, xray_of
+from nsyswrap.capture_file import exported, folder_of, shared_xray, with_recorded, xray_of
 from nsyswrap.cli.inputs import ReadOptions, report_from, trace_context
 from nsyswrap.loop.context import NO_SETTINGS
 from nsyswrap.trace.load import load_export
@@ -41,6 +41,17 @@ def test_a_command_and_the_python_interface_read_the_same(capture: Path) -> None
     assert run.trace.capture == context.trace.capture
     assert run.report.section("machine") is not None
     assert context.settings.host.times.tolist() == [0, 50]
+
+
+def test_the_folder_of_a_capture_is_named_as_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A private one elsewhere is not named."""
+    monkeypatch.chdir(tmp_path)
+    assert folder_of(tmp_path / "reports" / "base" / "capture.sqlite") == "reports/base"
+    assert folder_of(Path("capture.sqlite")) == "."
+    assert folder_of(Path("/scratch/base/capture.sqlite")) == "/scratch/base"
+    assert folder_of(Path("/home/someone/base/capture.sqlite")) == "."
 
 
 def test_an_export_is_taken_as_it_is(capture: Path) -> None:

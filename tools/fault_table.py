@@ -13,7 +13,7 @@ from fault_programs import Program, by_root_cause
 
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
-from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.link_rates import read_rates
 from nsyswrap.loop.context import Settings
 from nsyswrap.model import Finding, Report, Severity
 from nsyswrap.report import build_report

@@ -16,6 +16,7 @@ from gallery_figures import kernel_ns, milliseconds, percent
 from gallery_page import machines, tensor_share
 from gallery_results import GALLERY, REPORT, Result
 from gallery_slim import CAPTURE, SLIM, judged
+from known_programs import FORMS, PROGRAMS, STORIES
 
 from nsyswrap.model import Report
 from nsyswrap.render.json_reader import parse_report
@@ -132,12 +133,25 @@ def page(found: Sequence[Result], folder: Path = GALLERY) -> str:
 {_form(found)}
 <ul class="key">{key}</ul></header>
 <main>
-{HEADS if found else ""}
+{known()}{HEADS if found else ""}
 {"".join(parts) or "<p>No results yet: make gallery.</p>"}
 </main>
 <footer><p class="soft">{BEFORE} {html.escape(machines(found))}</p></footer>
 <script>{SCRIPT}</script></body></html>
 """
+
+
+def known(folder: Path = PROGRAMS) -> str:
+    """Return the stories of programs that people know, each with its pages; empty where none was profiled."""
+    if not (folder / STORIES).exists():
+        return ""
+    shown = "".join(
+        f"""<li><h3>{html.escape(each["title"])}</h3><p>{html.escape(" ".join(each["story"]))}</p>
+<p class="soft">{"".join(f'<a href="programs/{name}/{form}/report.html">{form}</a> · ' for form in FORMS)}
+<a href="programs/{name}/compare.html">both compared</a></p></li>"""
+        for name, each in json.loads((folder / STORIES).read_text()).items()
+    )
+    return f"<section><h2>Before and after</h2><ul>{shown}</ul></section>\n"
 
 
 def _form(found: Sequence[Result]) -> str:

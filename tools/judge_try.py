@@ -18,14 +18,18 @@ from statistics import fmean
 from typing import Any
 
 from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.capture.baseline import SIGNALED
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.experiments.changes import experiments
-from nsyswrap.experiments.request import Request, run_request
+from nsyswrap.experiments.request import Answer, Request, run_request
 from nsyswrap.experiments.search import try_changes
-from nsyswrap.experiments.tried.experiment import parts_of
-from nsyswrap.experiments.try_runs import TryOptions
+from nsyswrap.experiments.try_runs import TryOptions, ending_of
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from forked_programs import ForkedPrograms  # noqa: E402 - not installed
+
 WORKLOADS = ROOT / "workloads"
 SWITCHES = {
     "optimizer_kernels": "fused",
@@ -33,24 +37,45 @@ SWITCHES = {
     "channels_first": "channels_last",
     "depthwise_channels_first": "channels_last",
     "collected_each_step": "gc",
-    "activation_by_hand": "compile",
+    "activation_by_hand": "compile=default",
     "workers_started_each_epoch": "persistent",
     "few_workers": "workers",
     "loading_in_the_training_process": "workers",
     "layouts_of_timm": "channels_last",
-    "norms_by_hand": "compile",
-    "loss_by_hand": "compile",
-    "formula_by_parts": "compile",
-    "layer_norms_by_hand": "compile",
+    "norms_by_hand": "compile=default",
+    "layer_norms_by_hand": "compile=default",
 }
-"""The programs with a fault that a switch can fix, and the experiment that should fix it."""
+"""The programs with a fault that a switch can fix, and the change that should fix it: compile compiles modules only."""
 # Of the time that the edited program saves. Source: ours, as the noise of two runs.
 ENOUGH_SHARE = 0.8
 # Seconds for `try` with the change of the fault alone, and with all of them; loaders take up to eight runs.
-PLANTED_S, LOADER_S, ALL_S = 15.0, 60.0, 240.0
+PLANTED_S, LOADER_S, ALL_S = 10.0, 60.0, 240.0
 # More steps than any budget takes.
 STEPS = "100000"
-ROUNDS, TIMED_S = 2, 1.5
+ROUNDS, TIMED_S = 1, 2.0
+
+
+class Runs:
+    """Runs programs in processes that are forked after the import of torch, which would take most of the time."""
+
+    def __init__(self) -> None:
+        # Without this variable, torch may begin to use the GPU before the processes are forked.
+        self._programs = ForkedPrograms({"PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
+        self.events: list[dict[str, Any]] = []
+
+    def run(self, request: Request, options: CaptureOptions) -> Answer:
+        """Run a program once with what it is to try."""
+        answer = run_request(request, options, self._exit_code)
+        self.events += answer.events
+        return answer
+
+    def _exit_code(self, options: CaptureOptions) -> int:
+        _python, _m, module, *arguments = options.command
+        code = self._programs.run(
+            module=module, arguments=arguments, cwd=str(options.cwd), output="/dev/stderr",
+            environment=dict(options.environment),
+        )  # fmt: skip
+        return code if code >= 0 else SIGNALED - code
 
 
 def options_of(name: str, *words: str) -> CaptureOptions:
@@ -59,38 +84,43 @@ def options_of(name: str, *words: str) -> CaptureOptions:
     return CaptureOptions(command=command, folder=ROOT / "build" / "try", cwd=WORKLOADS, output_to_stderr=True)
 
 
-def step_ns(name: str, *words: str) -> float | None:
+def step_ns(runs: Runs, name: str, *words: str) -> float | None:
     """Return the mean step of a program that runs once; None where it has none."""
-    return run_request(Request(timed_s=TIMED_S, allow_writes=True, budget_s=30.0), options_of(name, *words)).step_ns
+    answer = runs.run(Request(timed_s=TIMED_S, allow_writes=True, budget_s=30.0), options_of(name, *words))
+    if answer.step_ns is None:
+        print(f"{name} {' '.join(words)}: {ending_of(answer)}", flush=True)
+    return answer.step_ns
 
 
-def saved_by_hand(name: str) -> float | None:
+def saved_by_hand(runs: Runs, name: str) -> float | None:
     """Return the share of a step that the edited program saves; None where one of the runs has no steps."""
     times: dict[bool, list[float]] = {False: [], True: []}
     for number in range(ROUNDS):
         for fixed in (bool(number % 2), not number % 2):
-            found = step_ns(name, *(["--fixed"] if fixed else []))
+            found = step_ns(runs, name, *(["--fixed"] if fixed else []))
             if found is None:
                 return None
             times[fixed].append(found)
     return 1 - fmean(times[True]) / fmean(times[False])
 
 
-def row_of(name: str, *, planted: bool) -> dict[str, Any]:
+def row_of(runs: Runs, name: str, *, planted: bool) -> dict[str, Any]:
     """Let `try` fix one program, and return what came of it."""
     wanted = SWITCHES[name]
+    runs.events.clear()
     usual = LOADER_S if wanted in {"workers", "persistent"} else PLANTED_S
     settings = TryOptions(
         order=[wanted] if planted else list(experiments()), budget_s=usual if planted else ALL_S, allow_writes=True
     )
     try:
-        trial = try_changes(settings, options_of(name))
+        trial = try_changes(settings, options_of(name), runs.run)
     except NsyswrapError as error:
         return {"program": name, "wanted": wanted, "fixed": False, "words": error.message}
-    by_hand, best = saved_by_hand(name), trial.together
+    pairs = [each for each in runs.events if each["event"] == "pairs"]
+    by_hand, best = saved_by_hand(runs, name), trial.together
     saved = 0.0 if best is None else 1 - best.ratio
     kept = [each.spec for each in trial.kept]
-    is_fixed = wanted in {parts_of(each)[0] for each in kept} and by_hand is not None
+    is_fixed = any(each.startswith(wanted) for each in kept) and by_hand is not None
     return {
         "program": name,
         "wanted": wanted,
@@ -99,6 +129,7 @@ def row_of(name: str, *, planted: bool) -> dict[str, Any]:
         "by_hand": by_hand,
         "fixed": is_fixed and saved >= ENOUGH_SHARE * (by_hand or 0.0),
         "trial": trial.tree(),
+        "pairs": pairs,
     }
 
 
@@ -121,12 +152,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin no program after so many seconds")
     parser.add_argument("--planted", action="store_true", help="try the change of the fault alone")
     chosen = parser.parse_args()
-    began, rows = time.monotonic(), list[dict[str, Any]]()
+    began, rows, runs = time.monotonic(), list[dict[str, Any]](), Runs()
     for name in chosen.names or SWITCHES:
         if time.monotonic() - began > chosen.seconds:
             print(f"{name}: left out, {chosen.seconds:g} s are over", flush=True)
             continue
-        rows.append(row_of(name, planted=chosen.planted))
+        rows.append(row_of(runs, name, planted=chosen.planted))
         print(f"{time.monotonic() - began:.0f} s {name}: {rows[-1].get('kept')}", flush=True)
         if chosen.out is not None:
             chosen.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

@@ -16,6 +16,7 @@ import lzma
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,8 @@ import overhead_page
 import overhead_turns
 import plan_table
 
+from nsyswrap.capture.result_folder import HOST_NAME
+
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "workloads"
 NSYSWRAP = (sys.executable, "-m", "nsyswrap")
@@ -50,6 +53,8 @@ UNPLANTED = (
 )
 # These faults lie in which cores the program gets; in the turns all programs get the same.
 OF_CORES = ("host/cpu_quota", "idle/off_cpu")
+# Alternatives of operators are measured where the fault is one of kernels. Nothing else uses the GPU meanwhile.
+OF_KERNELS = ("compute/", "tensor_cores/")
 # Enough for the turns of a run alone, and for a recording with its warm-up and the steps alone before it.
 STEPS, RECORDED = 200, 40
 FAULT, FIX, PROFILED = "fault", "fix", " profiled"
@@ -114,17 +119,19 @@ def measure(
         TimeoutError: A run took too long.
     """
     kinds = (FAULT, FIX) if case.fix else (FAULT,)
-    runs: dict[str, Sequence[str]] = {}
+    runs: dict[str, overhead_turns.Run] = {}
+    of_kernels = any(rule.startswith(OF_KERNELS) for rule in case.rules)
     for kind in kinds:
         words = [*case.name.split(), "--steps", str(STEPS), *chosen.program_arg, *(case.fix if kind is FIX else ())]
         program = (sys.executable, str(Path(overhead_turns.__file__)), "SOCKET")
+        has_alternatives = kind is FAULT and of_kernels and not chosen.no_alternatives
         target = ["--output", str(folder / kind), "--steps", str(RECORDED), "--stop-after", "--quiet"]
-        # They run on the GPU while other programs have their turns; the plan of a fixed program is not compared.
-        target += ["--no-alternatives"] if kind is FIX or chosen.no_alternatives else []
-        runs[kind] = [*program, *words]
-        runs[kind + PROFILED] = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
-    order = [each for kind in kinds for each in (kind, kind + PROFILED, kind)]
-    turns = overhead_turns.take_turns(runs, [*order, *kinds], cores, place)
+        target += [] if has_alternatives else ["--no-alternatives"]
+        profiled = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
+        runs[kind] = overhead_turns.Run([*program, *words])
+        runs[kind + PROFILED] = overhead_turns.Run(profiled, is_late=True, is_alone=has_alternatives)
+    order = [*kinds, *(each for kind in kinds for each in (kind + PROFILED, kind)), *kinds]
+    turns = overhead_turns.take_turns(runs, order, cores, place)
     row: dict[str, Any] = {"program": case.name.replace(" ", "."), "rules": case.rules}
     for kind in kinds:
         row[kind] = _alone(turns[kind]) | {
@@ -206,13 +213,16 @@ def _physical(core: int) -> int:
 
 
 def _keep(case: Case, folder: Path, kept: Path) -> None:
-    """Write the profiles of a program, redacted and packed, with their X-ray steps."""
+    """Write the profiles of a program, redacted and packed, with their X-ray steps, and the samples of the host."""
     kept.mkdir(parents=True, exist_ok=True)
     for kind in (FAULT, FIX) if case.fix else (FAULT,):
         redacted = folder / f"{kind}.sqlite"
         judge_faults.redact(folder / kind, redacted)
         packed = lzma.compress(redacted.read_bytes(), preset=2)
-        (kept / KEPT[kind].format(case.name.replace(" ", "."))).write_bytes(packed)
+        target = kept / KEPT[kind].format(case.name.replace(" ", "."))
+        target.write_bytes(packed)
+        if (samples := folder / kind / HOST_NAME).exists():
+            shutil.copyfile(samples, target.with_suffix("").with_suffix(".json"))
 
 
 def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
@@ -222,6 +232,8 @@ def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
             capture, report = Path(folder, "capture.sqlite"), Path(folder, "report.json")
             capture.write_bytes(lzma.decompress(packed.read_bytes()))
+            if (samples := packed.with_suffix("").with_suffix(".json")).exists():
+                shutil.copyfile(samples, capture.with_name(HOST_NAME))
             words = [*NSYSWRAP, "analyze", str(capture), "--format", "json", "-o", str(report)]
             subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
             run["report"] = _kept(json.loads(report.read_text(encoding="utf-8")))

@@ -26,9 +26,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from nsyswrap.capture.process import Output
@@ -117,16 +118,73 @@ def settled(lengths: Sequence[int]) -> list[int]:
     return list(lengths[int(SETTLED * len(lengths)) :])
 
 
+class Run(NamedTuple):
+    """A run of a program.
+
+    Attributes:
+        command: Its command, in which ``SOCKET`` stands for the address.
+        is_late: Whether it starts when the turns begin: a program that takes no step for minutes is recorded at once.
+        is_alone: Whether it uses the GPU after its turn, too: the next turn begins when it has ended.
+    """
+
+    command: Sequence[str]
+    is_late: bool = False
+    is_alone: bool = False
+
+
+class _Started:
+    """A run that has started.
+
+    Args:
+        command: Its command, in which ``SOCKET`` stands for the address.
+        pool: Waits for its end.
+        closing: Closes its socket.
+        ending: Closes its connection, which ends it.
+    """
+
+    def __init__(self, command: Sequence[str], pool: ThreadPoolExecutor, closing: ExitStack, ending: ExitStack) -> None:
+        from nsyswrap.capture.process import output_of  # noqa: PLC0415 - not needed in the program that takes turns
+
+        self._server, self._ending = closing.enter_context(socket.socket(socket.AF_UNIX)), ending
+        self._server.bind("")  # the kernel chooses a name that is no file
+        self._server.listen()
+        self._server.settimeout(POLL_S)
+        address = "@" + os.fsdecode(self._server.getsockname()[1:])
+        words = [address if word == "SOCKET" else word for word in command]
+        self.running: Future[Output] = pool.submit(output_of, words, timeout_s=LONGEST_S, cwd=ROOT / "workloads")
+
+    @cached_property
+    def lines(self) -> TextIO:
+        """Return the lines to and from it, once it is ready.
+
+        Raises:
+            OSError: It ended.
+        """
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except TimeoutError:
+                if self.running.done():
+                    done = self.running.result()
+                    raise OSError(f"exit code {done.code}: {done.stderr[-600:]}") from None
+                continue
+            connection.settimeout(LONGEST_TURN_S)
+            with connection:
+                return self._ending.enter_context(connection.makefile("rw"))  # keeps it open
+
+    def again(self, cores: Sequence[int], place: AbstractContextManager[object]) -> None:
+        """Give it one more turn where it took no steps to record: `nsyswrap profile` runs it once more then."""
+        with suppress(TimeoutError), self._server.accept()[0] as connection, place:
+            _turn(connection.makefile("rw"), cores)
+
+
 def take_turns(
-    runs: Mapping[str, Sequence[str]],
-    order: Sequence[str],
-    cores: Sequence[int],
-    place: threading.Lock,
+    runs: Mapping[str, Run], order: Sequence[str], cores: Sequence[int], place: threading.Lock
 ) -> dict[str, list[list[int]]]:
     """Start runs of a program, let them take turns, and wait until all have ended.
 
     Args:
-        runs: The command of each run, in which ``SOCKET`` stands for the address, by name.
+        runs: The runs by name.
         order: The names, in the order of the turns.
         cores: The cores of the turns.
         place: Held while the turns are taken: there is one GPU.
@@ -138,31 +196,30 @@ def take_turns(
         OSError: A run has failed.
         TimeoutError: A run took too long.
     """
-    from nsyswrap.capture.process import output_of  # noqa: PLC0415 - not needed in the program that takes turns
-
     found: dict[str, list[list[int]]] = {name: [] for name in runs}
-    with ThreadPoolExecutor(len(runs)) as pool, ExitStack() as stack:
-        servers, running = {}, {}
-        for name, command in runs.items():
-            servers[name] = stack.enter_context(socket.socket(socket.AF_UNIX))
-            servers[name].bind("")  # the kernel chooses a name that is no file
-            servers[name].listen()
-            address = "@" + os.fsdecode(servers[name].getsockname()[1:])
-            words = [address if word == "SOCKET" else word for word in command]
-            running[name] = pool.submit(output_of, words, timeout_s=LONGEST_S, cwd=ROOT / "workloads")
+    with ThreadPoolExecutor(len(runs)) as pool, ExitStack() as closing:
         with ExitStack() as ending:  # a closed connection ends a program
-            lines = {name: ending.enter_context(_connection(servers[name], running[name])) for name in runs}
+
+            def start(*, late: bool) -> dict[str, _Started]:
+                chosen = {name: run.command for name, run in runs.items() if run.is_late == late}
+                return {name: _Started(command, pool, closing, ending) for name, command in chosen.items()}
+
+            started = start(late=False)
+            for each in started.values():
+                _ = each.lines
             with place:
+                started |= start(late=True)
                 for name in order:
-                    if answer := _turn(lines[name], cores):
+                    answer = _turn(started[name].lines, cores)
+                    while runs[name].is_alone and not started[name].running.done():
+                        started[name].again(cores, nullcontext())
+                    if answer:
                         found[name].append(settled(json.loads(answer)))
-        # Where a program has taken no steps to record, `nsyswrap profile` runs it once more.
-        while not all(each.done() for each in running.values()):
-            for server in servers.values():
-                with suppress(TimeoutError), server.accept()[0] as connection, place:
-                    _turn(connection.makefile("rw"), cores)
-        for name, each in running.items():
-            done = each.result()
+        while not all(each.running.done() for each in started.values()):
+            for each in started.values():
+                each.again(cores, place)
+        for name, each in started.items():
+            done = each.running.result()
             if done.code:
                 raise OSError(f"{name}: exit code {done.code}: {done.stderr[-600:]}")
     return found
@@ -175,26 +232,6 @@ def _turn(lines: TextIO, cores: Sequence[int]) -> str:
         lines.flush()
         return lines.readline()
     return ""
-
-
-def _connection(server: socket.socket, running: "Future[Output]") -> TextIO:
-    """Return the lines to and from a program, once it is ready.
-
-    Raises:
-        OSError: It ended.
-    """
-    server.settimeout(POLL_S)
-    while True:
-        try:
-            connection, _ = server.accept()
-        except TimeoutError:
-            if running.done():
-                done = running.result()
-                raise OSError(f"exit code {done.code}: {done.stderr[-600:]}") from None
-            continue
-        connection.settimeout(LONGEST_TURN_S)
-        with connection:
-            return connection.makefile("rw")  # keeps it open
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import fault_captures
 import numpy as np
 
 from nsyswrap.compare.plan_score import BESIDE
-from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.link_rates import read_rates
 from nsyswrap.loop.context import Settings, find_context, find_states
 from nsyswrap.model import Plan, PlannedChange
 from nsyswrap.ranks.collectives import find_collectives

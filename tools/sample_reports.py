@@ -29,8 +29,9 @@ def main() -> None:
     """Render every sample."""
     for packed in sorted(SAMPLES.glob(f"*/{PACKED}")):
         with tempfile.TemporaryDirectory() as folder:
-            for command in commands(unpack(packed, Path(folder)), packed.parent):
-                subprocess.run(command, check=True)  # noqa: S603 - nsyswrap itself
+            # The commands on a page begin in the folder of its capture.
+            for command in commands(Path(unpack(packed, Path(folder)).name), packed.parent.resolve()):
+                subprocess.run(command, check=True, cwd=folder)  # noqa: S603 - nsyswrap itself
         print(f"rendered {packed.parent.name}")
 
 

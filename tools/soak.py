@@ -29,9 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from nsyswrap.capture.folder_lock import LOCK_NAME  # noqa: E402 - of this checkout
 from nsyswrap.capture.process_tree import with_variable  # noqa: E402
-from nsyswrap.capture.result_folder import UNFINISHED_NAME, is_interrupted  # noqa: E402
+from nsyswrap.capture.result_folder import LOCK_NAME, UNFINISHED_NAME, is_interrupted  # noqa: E402 - of this checkout
 
 CAPTURE = ROOT / "tests" / "captures" / "mnist_counters_python.sqlite.xz"
 # Every process of a soak has this variable, so that none is missed.

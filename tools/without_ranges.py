@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.base.intervals import Times, Window
-from nsyswrap.events.host_marks import find_marks
+from nsyswrap.events.host_record import find_marks
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.phase_detection import BATCH, NONE, of_library
 from nsyswrap.report import report_of

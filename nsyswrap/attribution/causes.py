@@ -8,6 +8,12 @@ A gap ends with operation E. Call r of thread T launched it::
 
 Segment A is cut where the activity of T changes. Every piece has one cause and one phase. Source: the table of causes
 in docs/sections/idle.md.
+
+Where labels cut spans::
+
+    spans     |-----------------|   |------|
+    labels         |aaaaa|bbb|   |cccc|
+    cut       |----|aaaaa|bbb|--|   |c|----|
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,11 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import rules
-from nsyswrap.attribution.cuts import cut
-from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.gaps import DeviceGaps
+from nsyswrap.attribution.launch_pace import find_loading_launches
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
-from nsyswrap.base.intervals import Indices, Spans, Times
+from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, places, within
 from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.off_cpu import has_switches
@@ -35,9 +40,11 @@ from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, blocks
 
+Codes = npt.NDArray[np.int32]
+
+
 CAUSES = tuple(rules.CAUSES)
 CODE = {cause: code for code, cause in enumerate(CAUSES)}
-
 _BY_STATE = {
     api_calls.PROFILER: "profiler",
     api_calls.MODULE_LOAD: "module_load",
@@ -63,13 +70,39 @@ _WORKERS = 2
 _WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
 
 
+def cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, Codes, Times, Times]:
+    """Return the parts of some spans between the changes of their label.
+
+    Returns:
+        Four arrays with one row for each part, in order of time: index of its span, its label, start and end in ns.
+    """
+    count = len(spans.start)
+    if not count:
+        return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
+    near = within(labels, int(spans.start[0]), int(spans.end[-1]))
+    # The times at which the label changes, and the labels before, between and after them.
+    edge = np.empty(2 * len(near.code), np.int64)
+    edge[0::2], edge[1::2] = near.spans
+    code = np.full(len(edge) + 1, otherwise, np.int32)
+    code[1::2] = near.code
+    # Where one span begins at the end of another, there is no time between them.
+    real = np.append(edge[1:] > edge[:-1], True)[: len(edge)]
+    edge, code = edge[real], np.append(code[:1], code[1:][real])
+    # The last span that starts before an edge is cut there if it ends later.
+    part = np.searchsorted(spans.start, edge, side="left") - 1
+    inside = np.flatnonzero((part >= 0) & (edge < spans.end[part]))
+    if not len(inside):
+        return np.arange(count), code[places(edge, spans.start)], spans.start, spans.end
+    place = part[inside]
+    part = np.repeat(np.arange(count), 1 + np.bincount(place, minlength=count))
+    start, end = spans.start[part], spans.end[part]
+    place += np.arange(1, len(place) + 1)
+    start[place] = end[place - 1] = edge[inside]
+    return part, code[places(edge, start)], start, end
+
+
 def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) -> Pieces:
     """Return the idle time of one device inside a window, each piece with its cause.
-
-    Args:
-        context: The trace, its operations and its phases.
-        states: What the threads do inside the window.
-        found: The gaps of the device.
 
     Returns:
         Pieces in order of time, at least one for each gap; their lengths add up to the device's idle time exactly.
@@ -92,14 +125,7 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
 
 @dataclass(frozen=True)
 class _Explainer:
-    """Finds the causes of some gaps of one device, thread by thread.
-
-    Attributes:
-        context: The trace, its operations and its phases.
-        states: What the threads do inside the window.
-        found: The gaps.
-        number: Index of the first of them among all gaps of the device.
-    """
+    """Finds the causes of some gaps of one device, thread by thread."""
 
     context: TraceContext
     states: ThreadStates
@@ -188,7 +214,14 @@ class _Explainer:
         if has_loader(self.context.trace, process):
             # A wait in another phase of the step is not a wait for a batch.
             outside = np.isin(phase, [NO_PHASE, *map(self.context.phases.code, (BATCH, COPY))])
-            before_batch = _ends_with_batch(self.context, self.found)[gap]
+            operations, copies = self.context.operations, self.context.trace[tables.COPIES]
+            wanted = [kind for kind, label in self.context.trace.copy_kinds.items() if label == "Host-to-Device"]
+            result = np.zeros(len(self.found.ender), bool)
+            rows = np.flatnonzero(self.found.ender >= 0)
+            is_copy = operations.table[self.found.ender[rows]] == SOURCES.index(tables.COPIES)
+            rows = rows[is_copy]
+            result[rows] = np.isin(array(copies, "copy_kind")[operations.row[self.found.ender[rows]]], wanted)
+            before_batch = result[gap]
             return np.where(before_batch & outside & waiting, np.int8(CODE["data_wait"]), cause)
         return cause
 
@@ -240,18 +273,6 @@ def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
     order = np.argsort(np.concatenate([part.start for part in every]), kind="stable")
     columns = [taken(np.concatenate([getattr(part, name) for part in every]), order) for name in COLUMNS]
     return Pieces(*[*columns, every[0].threads])
-
-
-def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np.bool_]:
-    """Return which gaps end with a copy from the host to a device."""
-    operations, copies = context.operations, context.trace[tables.COPIES]
-    wanted = [kind for kind, label in context.trace.copy_kinds.items() if label == "Host-to-Device"]
-    result = np.zeros(len(found.ender), bool)
-    rows = np.flatnonzero(found.ender >= 0)
-    is_copy = operations.table[found.ender[rows]] == SOURCES.index(tables.COPIES)
-    rows = rows[is_copy]
-    result[rows] = np.isin(array(copies, "copy_kind")[operations.row[found.ender[rows]]], wanted)
-    return result
 
 
 def _merge_equal(pieces: Pieces, waits: Indices, unrecorded: Indices) -> Pieces:

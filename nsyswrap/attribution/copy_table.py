@@ -1,14 +1,14 @@
 """The copies and memsets of a window, one row each: size, direction, duration, and whether they block the host."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.base.intervals import Indices, Spans, Window, clip, covered, merge
+from nsyswrap.base.memo import memo
 from nsyswrap.base.rows import taken
 from nsyswrap.events.api_calls import blocks_host, is_pageable
 from nsyswrap.loop.context import TraceContext
@@ -16,11 +16,39 @@ from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import TableSpec, array
 
+# Why a page moved. Source: CUpti_ActivityUnifiedMemoryMigrationCause in cupti_activity.h.
+PREFETCHED, EVICTED = 1, 4
+
+
 KEYS = ["kind", "source_memory", "target_memory"]
 UPLOAD, DOWNLOAD = "Host-to-Device", "Device-to-Host"
 # The driver moves pageable memory through a pinned buffer in pieces of this size. Source: CUDA Runtime API reference,
 # "API synchronization behavior": transfers of more than 64 KB are staged first.
 LARGE_BYTES = 1 << 16
+
+
+class Migrations(NamedTuple):
+    """The copies of managed memory that no call launched, as masks over the operations.
+
+    Attributes:
+        by_faults: Those that an access started, by a page fault, speculation or access counters. Exports without a
+            cause have page faults.
+        evicted: Those that made room on the GPU for other pages.
+    """
+
+    by_faults: npt.NDArray[np.bool_]
+    evicted: npt.NDArray[np.bool_]
+
+
+@memo
+def find_migrations(context: TraceContext) -> Migrations:
+    """Return which operations are migrations of managed memory that the program did not ask for."""
+    operations, copies = context.operations, context.trace[tables.COPIES]
+    cause = np.full(len(operations.start), PREFETCHED, np.int32)
+    rows = operations.from_table(tables.COPIES)
+    cause[rows] = array(copies, "migration_cause")[operations.row[rows]]
+    unasked = operations.migration & (cause != PREFETCHED)
+    return Migrations(unasked, unasked & (cause == EVICTED))
 
 
 def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
@@ -95,14 +123,7 @@ def held_by(context: TraceContext, copies: pd.DataFrame, window: Window) -> tupl
 
 
 def staging(context: TraceContext, copies: pd.DataFrame, device: int, window: Window) -> Spans:
-    """Return when the host is blocked because the driver stages pageable memory for a copy to or from a device.
-
-    Args:
-        context: The trace and its operations.
-        copies: The copies of the window, as ``find_copies`` returns them.
-        device: The GPU.
-        window: Interval of the copies.
-    """
+    """Return when the host is blocked because the driver stages pageable memory for a copy to or from a device."""
     of_device = copies[copies["device_id"] == device]
     return held_by(context, of_device[staged_of(of_device)], window)[1]
 

@@ -88,14 +88,7 @@ class LaunchCalls(NamedTuple):
 
 
 def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> DeviceGaps:
-    """Return the gaps of one device inside a window.
-
-    Args:
-        context: The trace, its operations and its phases.
-        states: What its threads do inside the window.
-        device_id: The GPU; it ran at least one operation.
-        window: Interval of time.
-    """
+    """Return the gaps of one device inside a window."""
     operations = context.operations
     spans = gaps(operations.busy(device_id), window.start_ns, window.end_ns)
     # A page access starts a migration of unified memory, not a launch. So the operation after the migration explains

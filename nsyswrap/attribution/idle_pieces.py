@@ -6,6 +6,7 @@
     pieces      | 0: wait | 1: cpu | 2: launch  |    | 3: cpu | 4: ..|
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,38 +18,49 @@ import pandas as pd
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
-from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
-from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing, covered, places
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing, covered, label_at, places
 from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
-from nsyswrap.events.host_marks import find_marks, spans_of
+from nsyswrap.events.host_record import find_marks, spans_of
 from nsyswrap.events.thread_states import NAME_BITS, ThreadStates
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.helper_threads import has_loader
+from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import array, blocks
+from nsyswrap.trace.tables import Trace, array, blocks, coded
+
+# How the parent of loader processes waits for a batch in the data phase: on a pipe, or for the memory of a tensor.
+_FROM_OTHERS = re.compile(r"p?poll|p?select|epoll_p?wait|recvmsg")
+
 
 Mask = npt.NDArray[np.bool_]
-
 # These causes only say that the host had not launched the next operation yet. A root cause may explain why.
 GENERIC = ("cpu", "launch", "queued", "unknown", "lock")
 DATA_CAUSES = ("data_wait", "data_work")
 
 
+def has_loader_processes(trace: Trace, phases: Phases, process: int) -> bool:
+    """Return whether a process has a loader beside its main thread: by thread names, or by how it waits for batches."""
+    if has_loader(trace, process):
+        return True
+    in_data, calls = phases.code(DATA), trace[tables.OS_CALLS]
+    if in_data == NO_PHASE:
+        return False
+    waits = tables.rows_named(trace, tables.OS_CALLS, _FROM_OTHERS.fullmatch)
+    # Threads of the CUDA driver poll all the time.
+    main = phases.main_thread.get(process, process)
+    threads, start = coded(calls, "thread"), array(calls, "start")
+    for some in blocks(len(calls)):
+        rows = np.flatnonzero(waits[some] & threads.equal(main, some))
+        if (label_at(phases.own(main), start[some][rows], NO_PHASE) == in_data).any():
+            return True
+    return False
+
+
 @dataclass(frozen=True)
 class IdlePieces:
-    """The pieces of one device's idle time; at least one.
-
-    Attributes:
-        context: The trace, its events and its loop.
-        states: What the threads do inside the window.
-        device_id: The GPU.
-        window: Interval of time.
-        gaps: Its gaps, with the operation that ends each.
-        pieces: Its idle time with causes, at least one piece for each gap.
-        copies: The copies of the window on all devices, as ``find_copies`` returns them.
-        launches: The operations of the window on all devices whose launch is known.
-    """
+    """The pieces of one device's idle time; at least one."""
 
     context: TraceContext
     states: ThreadStates

@@ -4,6 +4,11 @@
 
     host    |launch|   |launch|   |launch|        a launch every 20 us
     GPU           |#|        |#|        |#|       operations of 2 us: idle when the next launch begins
+
+CUDA loads a kernel when it is launched for the first time (lazy loading, the default since CUDA 12.2)::
+
+    host   |------- launch: loads, 140 us -------|   |launch 6|   |launch 6|
+    GPU                                           |#|          |#|          |#|
 """
 
 from dataclasses import dataclass, fields
@@ -13,13 +18,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.memo import memo
 from nsyswrap.base.row_sums import typed_table
 from nsyswrap.base.rows import taken
+from nsyswrap.events.operations import SOURCES, launch_rows
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import array, blocks
+from nsyswrap.trace.tables import array, blocks, coded
 
 # Share of operations launched too late. Source: captures with a known limit. Those bound by launches began 0.54 to 0.95
 # of their operations on an idle GPU, those bound by data, a peer or the GPU itself 0.07 to 0.35.
@@ -40,6 +47,14 @@ USUAL_INTERVALS = 10
 # 20 us, and an operator of PyTorch tens of microseconds of Python and C++. Source: definitions of the root-cause rule,
 # "launch_bound"; in 11 captures the median time from launch to launch is 13 to 27 us.
 LONGEST_NS = 200_000
+
+
+# A launch call takes 2 to 20 us, and nsys adds up to 32 us to it (docs/overhead.md). One that loads code took 73 us to
+# 18 ms in seven public captures.
+LOADING_NS = 50_000
+# On a slow machine, one that loads code takes at least this many times as long as the usual launch call. Source: ours.
+USUAL_CALLS = 5
+_KERNELS, _MEMSETS = SOURCES.index(tables.KERNELS), SOURCES.index(tables.MEMSETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +193,37 @@ def pace_of(context: TraceContext, launched: LaunchTimes, chosen: Indices | slic
         median_launch_interval_ns=float(np.median(known)) if len(known) else None,
         median_operation_ns=float(np.median(length)),
     )
+
+
+@memo
+def find_loading_launches(context: TraceContext) -> Indices:
+    """Return the calls that launch a kernel for the first time and take far longer than a launch call, as rows.
+
+    A memset counts as a kernel, since the driver runs one for it. The launch of a CUDA graph does not: its kernels were
+    loaded when it was made. Nothing is returned where a part of the capture was read, which may lack the first launch.
+
+    Returns:
+        Rows of ``trace[CALLS]``, ascending.
+    """
+    operations, trace = context.operations, context.trace
+    rows = np.flatnonzero((operations.call >= 0) & np.isin(operations.table, (_KERNELS, _MEMSETS)))
+    rows = rows[~np.isin(operations.call[rows], launch_rows(trace))]
+    if trace.excerpt is not None or not len(rows):
+        return np.empty(0, np.intp)
+    calls, call = trace[tables.CALLS], operations.call[rows]
+    begun = taken(array(calls, "start"), call)
+    length = taken(array(calls, "end"), call) - begun
+    order = np.argsort(begun, kind="stable")
+    rows = rows[order]
+    # The string id of each kernel's name; -1 for memsets.
+    name = np.full(len(rows), -1, np.int64)
+    kernels = operations.table[rows] == _KERNELS
+    ids = coded(context.trace[tables.KERNELS], "name_id")
+    name[kernels] = ids[operations.row[rows[kernels]]]
+    _, first = tables.groups([operations.process[rows], operations.device_id[rows], name])
+    is_first = np.zeros(len(rows), bool)
+    is_first[order[first]] = True
+    others = length[~is_first]
+    usual = float(np.median(others)) if len(others) >= FEW else 0
+    found: Indices = np.unique(call[is_first & (length > max(LOADING_NS, USUAL_CALLS * usual))])
+    return found

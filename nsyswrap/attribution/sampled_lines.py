@@ -36,12 +36,6 @@ def find_sampled_lines(
     A sample counts for the piece of idle time that contains it, if it is of the thread that explains the piece.
     ``share`` is the share of the samples of that cause, rule and phase; ``idle_estimate_ns`` is that share of their
     idle time. The table has no column ``device_id``; the caller adds it.
-
-    Args:
-        context: The trace and its samples.
-        pieces: The idle time of the GPU.
-        rule: Code of the rule of each piece.
-        names: Names of the causes and of the rules, by code.
     """
     types = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
     sample, piece = samples_inside(context, pieces)

@@ -33,12 +33,6 @@ def find_sampled_stacks(
     Samples count as in ``find_sampled_lines``, and the estimates of a rule have the same sum: each sample stands for
     an equal part of the idle time of its cause, rule and phase. ``stack`` has the outermost frame first; it is empty
     for all stacks beyond ``MOST_STACKS`` of them. The table has no column ``device_id``; the caller adds it.
-
-    Args:
-        context: The trace and its samples.
-        pieces: The idle time of the GPU.
-        rule: Code of the rule of each piece.
-        rules: Names of the rules, by code.
     """
     types = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
     sample, piece = samples_inside(context, pieces)

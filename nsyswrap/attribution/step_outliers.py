@@ -57,12 +57,6 @@ def lost_to_outliers(context: TraceContext, process: int, steps: Spans, left: Ti
         GPU     | 1  | 2  | 3  | 4  | 5  | 6  | 7  | 8  |
 
     So no more is lost than the GPU is idle for longer, or has more work from some steps than from others.
-
-    Args:
-        context: The context of the capture.
-        process: Global id of the process.
-        steps: Its measured steps, shape (n,).
-        left: Unexplained time of each step, as ``unexplained`` returns it.
     """
     if not left.any():
         return 0
@@ -96,14 +90,7 @@ def _above_median(times: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def longest_in(steps: Spans, left: Times, start: Times, length: Times) -> Mask:
-    """Return which idle intervals are attributed to outliers: the longest of each step, up to its unexplained time.
-
-    Args:
-        steps: Disjoint steps in order.
-        left: Unexplained time of each step, in ns.
-        start: Start of each idle interval, in ns.
-        length: Its length, in ns.
-    """
+    """Return which idle intervals are attributed to outliers: the longest of each step, up to its unexplained time."""
     found = np.zeros(len(start), bool)
     step = containing(steps, start)
     rows = np.flatnonzero((step >= 0) & (left[np.maximum(step, 0)] > 0)) if len(left) else np.empty(0, np.intp)

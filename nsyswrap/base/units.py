@@ -29,8 +29,6 @@ _SUFFIXES: tuple[tuple[str, ColumnUnit], ...] = (
     ("_hz", "hz"),
     ("_count", "count"),
 )
-_CLASSIC_TIMES = ((1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s"))
-_CLASSIC_DIGITS = 5
 _DIGITS = 3
 _MOST_DIGITS = 4
 _SHOWN_SHARE = 0.0005
@@ -317,37 +315,3 @@ def _three(value: float) -> str:
         if len(shown.lstrip("-")) <= _DIGITS + 1:
             return shown
     return f"{value:.0f}"
-
-
-def classic_duration(ns: Number) -> str:
-    """Return a length of time as nvprof prints it: five significant digits and the unit, no space: ``737.97us``.
-
-    Args:
-        ns: Nanoseconds; a mean may be a float.
-    """
-    value = round(float(ns))
-    if value < _CLASSIC_TIMES[0][0]:
-        return f"{value}ns"
-    for divisor, sign in _CLASSIC_TIMES[:-1]:
-        shown = _significant(max(float(ns) / divisor, 1), _CLASSIC_DIGITS)
-        if float(shown) < _CLASSIC_TIMES[0][0]:
-            return f"{shown}{sign}"
-    divisor, sign = _CLASSIC_TIMES[-1]
-    return f"{_significant(float(ns) / divisor, _CLASSIC_DIGITS)}{sign}"
-
-
-def classic_share(ratio: Number) -> str:
-    """Return a share of 1 as nvprof prints it: two decimals, no space: ``58.73%``."""
-    return f"{100 * float(ratio):.2f}%"
-
-
-def milliseconds(ns: Number) -> str:
-    """Return a length of time in milliseconds with three decimals, for columns of a comparison: ``3.251``."""
-    return f"{float(ns) / 1e6:,.3f}"
-
-
-def _significant(value: float, digits: int) -> str:
-    """Return a number of at least 1 with this many significant digits; all digits before the point are kept."""
-    shown = f"{value:.{max(digits - _magnitude(value), 0)}f}"
-    # Rounding may add a digit before the point: 99.9996 becomes 100.00.
-    return f"{value:.{max(digits - _magnitude(float(shown)), 0)}f}"

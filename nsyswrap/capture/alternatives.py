@@ -25,10 +25,6 @@ NO_GPU = "this machine has no GPU"
 def measure_alternatives(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what was measured of alternatives, as `alternatives.json` has it.
 
-    Args:
-        python: The Python of the program, with its arguments; empty where it is not known.
-        alternatives: The alternatives, each with its operators.
-
     Returns:
         ``gpu``, and ``alternatives``: each as it was given, with its times or a ``reason``. Where nothing could be
         measured ``failure`` says why.
@@ -48,12 +44,7 @@ def measure_alternatives(python: Sequence[str], alternatives: Sequence[dict[str,
 
 
 def _measured(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Run the program that measures; return the GPU, and what was measured of each alternative.
-
-    Raises:
-        OSError: As ``output_of_program``.
-        ValueError: What it printed cannot be read.
-    """
+    """Run the program that measures; return the GPU, and what was measured of each alternative."""
     environ = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
         wanted = Path(folder) / "alternatives.json"

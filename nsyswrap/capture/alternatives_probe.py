@@ -11,6 +11,7 @@ GPU first waits while the CPU launches a turn, so that the CPU does not count::
 
 import json
 import math
+import os
 import signal
 import statistics
 import sys
@@ -83,11 +84,6 @@ class Variant(NamedTuple):
 
 class OperatorText:
     """A function that runs recorded operators in their order, as text that a compiler can read.
-
-    Args:
-        torch: PyTorch.
-        alternative: The operators, and which of their results are used later.
-        device: Name of the device.
 
     Attributes:
         inputs: The tensors that they take and did not make.
@@ -371,13 +367,7 @@ def variants_of(torch: Any, alternative: Mapping[str, Any], device: str) -> tupl
 
 
 class AttentionParts:
-    """Attention by parts, and the fused operator for it.
-
-    Args:
-        torch: PyTorch.
-        alternative: The operators from the first product to the last.
-        text: The function of its parts.
-    """
+    """Attention by parts, and the fused operator for it."""
 
     def __init__(self, torch: Any, alternative: Mapping[str, Any], text: OperatorText) -> None:  # noqa: ANN401
         self._torch, self._text, self._causal = torch, text, bool(alternative["causal"])
@@ -387,6 +377,7 @@ class AttentionParts:
         self._scale, self._dropout, self._masks = 1.0, 0.0, list[tuple[str, int, bool]]()
         factors = list(tensors_in(first["inputs"]))[-2:]
         self._at = [self._place(each) for each in (*factors, list(tensors_in(last["inputs"]))[-1])]
+        self._width = factors[0]["shape"][-1]
         if "baddbmm" in first["name"]:
             self._scale *= first["inputs"][4]
         for each in alternative["operators"][1:-1]:
@@ -412,7 +403,13 @@ class AttentionParts:
             self._masks += [(name, at, kept) for at in of if at not in self._at]
 
     def fill(self, tensors: list[Tensor]) -> None:
-        """Let masks hold what they hold in a program; the others mask nothing."""
+        """Let masks hold what they hold in a program, the others mask nothing, and scores have their usual size.
+
+        The number that scales scores is not always recorded. Of large scores a softmax shows little but the rounding.
+        """
+        queries = tensors[self._at[0]]
+        if 0 not in queries.stride():
+            queries.div_(self._scale * math.sqrt(self._width))
         for name, at, kept in self._masks:
             mask = tensors[at]
             if name == "add":
@@ -428,7 +425,9 @@ class AttentionParts:
     def fused(self, *inputs: Tensor) -> tuple[Tensor]:
         """Return what attention gives, by the operator that computes it at once."""
         query, key, value = (inputs[at] for at in self._at)
-        shaped = [each.view(*self._heads, *each.shape[-2:]) for each in (query, key.transpose(-1, -2), value)]
+        # Products take keys that were copied transposed. Fused kernels need features side by side, as they were before.
+        rows = (query, key.transpose(-1, -2).contiguous(), value)
+        shaped = [each.view(*self._heads, *each.shape[-2:]) for each in rows]
         mask = None
         if self._masks and not self._causal:
             name, at, kept = self._masks[0]
@@ -440,12 +439,7 @@ class AttentionParts:
 
 
 class VariantClock:
-    """Times turns of a variant on a device.
-
-    Args:
-        torch: PyTorch.
-        device: Name of the device.
-    """
+    """Times turns of a variant on a device."""
 
     def __init__(self, torch: Any, device: str) -> None:  # noqa: ANN401 - a module without types
         self._torch, self._gpu = torch, device != "cpu"
@@ -628,4 +622,7 @@ def main(began: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(time.monotonic()))
+    code = main(time.monotonic())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the end of libraries and compilers takes time, and the alarm would kill the process in it

@@ -54,7 +54,16 @@ class Arming:
 
 def arming(options: CaptureOptions) -> Arming:
     """Return whether the program of a capture records its own steps."""
-    if (reason := _excluded(options)) is not None:
+    given = (
+        (options.steps == ALL_STEPS, f"--steps {ALL_STEPS} was given"),
+        (not options.annotate, "--annotate off was given"),
+        (bool(options.duration_s), "--duration was given"),
+        (bool(options.delay_s), "--delay was given"),
+        (bool(options.capture_range), "--capture-range was given"),
+        ("nvtx" not in options.traces, "NVTX ranges are not traced"),
+        (any("capture-range" in each for each in options.nsys_args), "nsys was given a capture range"),
+    )
+    if (reason := next((reason for is_given, reason in given if is_given), None)) is not None:
         return Arming(is_armed=False, why=reason)
     if options.steps:
         return Arming(is_armed=True, why="--steps was given")
@@ -109,20 +118,6 @@ def _python_of(program: Path) -> tuple[str, ...]:
         first = file.readline(_LONGEST).decode(errors="replace")
     words = first.removeprefix("#!").split() if first.startswith("#!") else ()
     return tuple(words) if any(_PYTHON.fullmatch(Path(word).name) for word in words) else ()
-
-
-def _excluded(options: CaptureOptions) -> str | None:
-    """Return which option leaves no choice; None if none does."""
-    given = (
-        (options.steps == ALL_STEPS, f"--steps {ALL_STEPS} was given"),
-        (not options.annotate, "--annotate off was given"),
-        (bool(options.duration_s), "--duration was given"),
-        (bool(options.delay_s), "--delay was given"),
-        (bool(options.capture_range), "--capture-range was given"),
-        ("nvtx" not in options.traces, "NVTX ranges are not traced"),
-        (any("capture-range" in each for each in options.nsys_args), "nsys was given a capture range"),
-    )
-    return next((reason for is_given, reason in given if is_given), None)
 
 
 def program_text(command: Sequence[str], cwd: Path) -> str | None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.foreground import ForegroundCall, TimeLimits, run_in_foreground
-from nsyswrap.capture.inherited import inherited
-from nsyswrap.capture.isolate import kept_environment
+from nsyswrap.capture.inherited import inherited, kept_environment
 from nsyswrap.capture.nsys import resolved_command
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.progress import Progress, silent

@@ -7,10 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.capture.capabilities import capabilities_of
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, free_text
 from nsyswrap.capture.failures import export_failed, import_failed
-from nsyswrap.capture.locate import Nsys, importer_of
+from nsyswrap.capture.locate import Nsys, capabilities_of, importer_of
 from nsyswrap.capture.options import export_invocation
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress, silent
@@ -41,12 +40,6 @@ def move_recorded(unfinished: Path, target: Path) -> None:
 
 def import_recorded(nsys: Nsys, unfinished: Path, report: Path, progress: Progress = silent) -> None:
     """Make nsys's report from the data that it recorded, and remove the data.
-
-    Args:
-        nsys: The nsys to use; it must not be older than the one that recorded the data.
-        unfinished: A ``.qdstrm``.
-        report: The ``.nsys-rep`` to write, readable by its owner only.
-        progress: Called when nsys begins.
 
     Raises:
         CaptureError: nsys cannot read the data.

@@ -36,13 +36,7 @@ class Quota:
 
 
 def find_quota(process: int, proc: Path = PROC, mounts: Path = MOUNTS) -> Quota | None:
-    """Return the tightest quota of a process's control group and the groups above it; None where there is none.
-
-    Args:
-        process: The process.
-        proc: Where the kernel's process files are.
-        mounts: Where control groups are mounted.
-    """
+    """Return the tightest quota of a process's control group and the groups above it; None where there is none."""
     found = [
         quota for folder in group_folders(process, "cpu", proc, mounts) if (quota := _quota_of(folder)) is not None
     ]

@@ -59,9 +59,6 @@ def full_disk(folders: Iterable[Path]) -> str | None:
     """Return a sentence on the first folder that nothing can be written to, with why and the free space; else None.
 
     A quota, or a disk that can only be read, shows when something is written. So a file is written, without a name.
-
-    Args:
-        folders: The folders. Only a page is written to ``SHARED_MEMORY``.
     """
     for folder in folders:
         try:

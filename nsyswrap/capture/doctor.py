@@ -1,46 +1,126 @@
-"""Checks of everything that a capture needs on this machine; each failure has one remedy."""
+"""Checks of everything that a capture needs on this machine; each failure has one remedy.
 
+A list of versions could not replace it: with nsys 2023.4.4, ranges of the package nvtx 0.2.14 are silently missing from
+the capture, and those of 0.2.10 are recorded.
+"""
+
+import importlib.metadata
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
-from nsyswrap.base.errors import NsysNotFoundError
+from nsyswrap.base.errors import NsysNotFoundError, NsyswrapError
 from nsyswrap.capture.locate import Nsys, find_nsys, importer_of, missing_libraries
+from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import FAILURE, profiler_cost
-from nsyswrap.capture.self_test import Check, Status, nvtx_version, self_test
+from nsyswrap.capture.run_dir import private_folder
 from nsyswrap.hardware.profiler_cost import LAUNCH, SLOWDOWN
+
+RANGE = "nsyswrap self-test"
+
+_WITH_RANGE = f"import nvtx\nwith nvtx.annotate({RANGE!r}): pass"
+_WITHOUT_RANGE = "pass"
+
 
 # A capture of one minute of training and its export take some 100 MB; below this even a short one may not fit.
 _LOW_BYTES = 2_000_000_000
 _TOO_LOW_BYTES = 200_000_000
-
 # nsys creates Unix sockets in the temporary folder. Their paths may have 107 bytes; nsys uses the rest.
 _LONGEST_TEMPORARY = 60
-
 # Up to this value the kernel lets users sample their own programs.
 _PARANOID_FOR_SAMPLING = 2
-
 _TOOL_TIMEOUT_S = 60
-
 COST_LABELS = {"launch": "launch", "call": "other CUDA call", "range": "range", "os_call": "system call"}
+
+
+class Status(StrEnum):
+    """The result of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of the machine, with its result."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+def self_test(nsys: Nsys) -> Check:
+    """Record a program with one NVTX range, export the capture, and look for the range.
+
+    Returns:
+        The check: failed if there is no report, no export, or no range in it; a warning if the Python package nvtx is
+        not installed, so that no range could be sent.
+    """
+    version = nvtx_version()
+    program = _WITH_RANGE if version else _WITHOUT_RANGE
+    try:
+        with private_folder() as folder:
+            options = CaptureOptions(
+                command=(sys.executable, "-c", program),
+                folder=folder / "self-test",
+                traces=("nvtx",),
+                output_to_stderr=True,
+            )
+            recorded = holds_range(profile(options, nsys).export, RANGE)
+    except NsyswrapError as error:
+        return Check("self-test", Status.FAILED, error.message, error.hint)
+    if not version:
+        return Check(
+            "self-test",
+            Status.WARNING,
+            "a program was recorded and exported; no NVTX range was sent, because the package nvtx is not installed",
+            "Install it for the Python that runs nsyswrap: pip install 'nvtx==0.2.10'",
+        )
+    if not recorded:
+        return Check(
+            "self-test",
+            Status.FAILED,
+            f"nsys {nsys.version_text} does not record the ranges of the Python package nvtx {version}",
+            "Install the version that works with it: pip install 'nvtx==0.2.10'",
+        )
+    return Check("self-test", Status.OK, f"a range of nvtx {version} was recorded, exported and found")
+
+
+def holds_range(export: Path, text: str) -> bool:
+    """Return whether an export holds an NVTX range with this text."""
+    query = """
+        SELECT count(*) FROM NVTX_EVENTS AS event LEFT JOIN StringIds AS string ON string.id = event.textId
+        WHERE coalesce(string.value, event.text) = ?
+    """
+    with closing(sqlite3.connect(f"{export.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        try:
+            return bool(database.execute(query, (text,)).fetchone()[0])
+        except sqlite3.OperationalError:
+            return False
+
+
+def nvtx_version() -> str:
+    """Return the version of the Python package nvtx for this Python; empty if it is not installed."""
+    try:
+        return importlib.metadata.version("nvtx")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the checks examine.
-
-    Args:
-        nsys: The nsys that a capture would use; None if there is none.
-        reason: Why there is none.
-        remedy: What to do about it.
-        proc: The folder with the kernel's settings.
-    """
+    """What the checks examine."""
 
     nsys: Nsys | None
     reason: str = ""

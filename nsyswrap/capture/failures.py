@@ -17,9 +17,8 @@ from nsyswrap.capture.disk_space import (
     says_full,
 )
 from nsyswrap.capture.foreground import RunResult
-from nsyswrap.capture.locate import VARIABLE, Nsys, importer_of, missing_libraries
+from nsyswrap.capture.locate import VARIABLE, Nsys, importer_of, missing_libraries, version_in
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.programs import version_in
 from nsyswrap.capture.recorded_run import recorded_nsys
 from nsyswrap.capture.run_dir import quoted_output
 
@@ -28,13 +27,6 @@ def no_report(
     run: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: Path | None, places: tuple[Path, Path]
 ) -> CaptureError:
     """Return the error for a run without a report.
-
-    Args:
-        run: The result of the run.
-        options: The options of the capture.
-        nsys: The nsys that recorded it.
-        unfinished: The ``.qdstrm`` that was kept, or None.
-        places: The folder in which nsys has its temporary files, and that of the result.
 
     Returns:
         The error, with the most likely cause and one remedy.
@@ -53,7 +45,15 @@ def no_report(
         code = "" if run.code == CaptureError.exit_code else f"; the program ended with code {run.code}"
         return CaptureError(f"{death}, so there is no report{code}", hint=f"{_DEATH_HINT}{kept}")
     if unfinished is not None:
-        return _importer_failed(run, nsys, kept)
+        importer = importer_of(nsys)
+        missing = missing_libraries(importer) if importer is not None else ()
+        cause = f": its importer lacks {', '.join(missing)}" if missing else quoted_output(run.nsys_output)
+        remedy = (
+            f"Install the packages that hold {', '.join(missing)}, or run 'nsyswrap setup'"
+            if missing
+            else "Run 'nsyswrap doctor'"
+        )
+        return CaptureError(f"nsys recorded the program but could not write its report{cause}", hint=f"{remedy}{kept}")
     return _nothing_recorded(run, options)
 
 
@@ -112,13 +112,7 @@ def early_death(run: RunResult) -> str | None:
 
 
 def import_failed(nsys: Nsys, unfinished: Path, reason: str) -> CaptureError:
-    """Return the error for recorded data from which nsys cannot make its report.
-
-    Args:
-        nsys: The nsys that should read it.
-        unfinished: The ``.qdstrm``.
-        reason: The output of nsys, or the system's error.
-    """
+    """Return the error for recorded data from which nsys cannot make its report."""
     return CaptureError(
         f"nsys {nsys.version_text} cannot make a report of {unfinished}{quoted_output(reason)}",
         hint="Run 'nsyswrap doctor', or open the file in the Nsight Systems GUI",
@@ -127,12 +121,6 @@ def import_failed(nsys: Nsys, unfinished: Path, reason: str) -> CaptureError:
 
 def export_failed(nsys: Nsys, report: Path, target: Path, reason: str) -> ExportError:
     """Return the error for a report that cannot be exported.
-
-    Args:
-        nsys: The nsys that should export it.
-        report: The ``.nsys-rep``.
-        target: The export that is to be written.
-        reason: The output of nsys, or the system's error.
 
     Returns:
         The error, with the most likely cause and one remedy.
@@ -183,15 +171,3 @@ def recorder_of(path: Path, reason: str) -> tuple[int, ...]:
         start = file.read(_START_BYTES)
     named = _RECORDER.search(start.decode(errors="replace")) or _NAMED_RECORDER.search(reason)
     return version_in((named[1] if named else recorded_nsys(path)).replace("@", "."))
-
-
-def _importer_failed(run: RunResult, nsys: Nsys, kept: str) -> CaptureError:
-    importer = importer_of(nsys)
-    missing = missing_libraries(importer) if importer is not None else ()
-    cause = f": its importer lacks {', '.join(missing)}" if missing else quoted_output(run.nsys_output)
-    remedy = (
-        f"Install the packages that hold {', '.join(missing)}, or run 'nsyswrap setup'"
-        if missing
-        else "Run 'nsyswrap doctor'"
-    )
-    return CaptureError(f"nsys recorded the program but could not write its report{cause}", hint=f"{remedy}{kept}")

@@ -33,7 +33,6 @@ from pathlib import Path
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, FULL_BYTES, free_bytes, free_text, is_below, low_limit
-from nsyswrap.capture.growth import Growth
 from nsyswrap.capture.inherited import blocked_signals
 from nsyswrap.capture.process_tree import (
     adopting_orphans,
@@ -59,12 +58,27 @@ from nsyswrap.capture.watchdog import watched
 _POLL_S = 0.05
 # The time that an agent has to end after nsys; nsys waits for it, unless it crashed.
 _AGENT_S = 1.0
-
 # Seen with nsys 2023.4.4: on a busy machine, one start of several hundred fails, because its agent crashes.
 _MORE_STARTS = 2
-
 # How often the program is looked at, to see whether it has closed the descriptors of nsys.
 _LOOK_S = 10.0
+
+
+class Growth:
+    """Watches the files of a run."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        """Begin to watch."""
+        self._run_dir = run_dir
+        self._sizes = run_dir.file_sizes()
+        self._changed = time.monotonic()
+
+    def quiet_s(self) -> float:
+        """Return the seconds for which no file has appeared, gone or changed its size."""
+        sizes = self._run_dir.file_sizes()
+        if sizes != self._sizes:
+            self._sizes, self._changed = sizes, time.monotonic()
+        return time.monotonic() - self._changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +179,6 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
     """Run nsys and the program under it until both have ended.
 
     An nsys that ends before it has started the program is started again.
-
-    Args:
-        call: What to run.
-        progress: Called with each phase, from this thread.
 
     Returns:
         The result of the run.

@@ -53,12 +53,7 @@ def git_state(folder: Path) -> dict[str, object] | None:
 
 
 def committed_s(commit: str, folder: Path) -> int | None:
-    """Return when a commit was made, seconds since 1970 in UTC; None where git or the repository does not know it.
-
-    Args:
-        commit: Its id.
-        folder: A folder of the repository.
-    """
+    """Return when a commit was made, seconds since 1970 in UTC; None where git or the repository does not know it."""
     if not commit.isalnum():
         return None
     try:
@@ -97,11 +92,6 @@ def commits_in(revisions: str, folder: Path) -> tuple[str, ...]:
 
 def export_commit(commit: str, folder: Path, target: Path) -> Path:
     """Write the files of a commit into a folder, and return the place in it that stands for the given folder.
-
-    Args:
-        commit: A commit, branch or tag.
-        folder: A folder of the repository.
-        target: A new folder.
 
     Raises:
         UsageError: Git does not know the commit, or there is no git.

@@ -2,9 +2,13 @@
 
 The samples come from files of the kernel that need no root, and from NVML. They are taken in our process, never in the
 program. The pause after a sample is at least a hundred times as long as the sample: at most 1 % of one core.
+
+The kernel shows the call of a thread that waits, with the descriptor; the descriptor's link says what it is. nsys
+records the name of a call alone. Only the kind is kept, no path. Source: proc(5), ``syscall`` and ``fd``.
 """
 
 import os
+import platform
 import threading
 import time
 from collections.abc import Iterable
@@ -13,9 +17,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.capture import cpu_quota, nvml
-from nsyswrap.capture.blocked_calls import what_blocks
 from nsyswrap.capture.process_tree import descendants, is_alive, own_id, status_fields
 from nsyswrap.capture.recorded_run import HOST_SCHEMA
+
+PIPE, SOCKET, TERMINAL, FILE = "pipe", "socket", "terminal", "file"
+_LINKS = (
+    ("pipe:", PIPE),
+    ("socket:", SOCKET),
+    ("/dev/pts/", TERMINAL),
+    ("/dev/tty", TERMINAL),
+    ("/dev/console", TERMINAL),
+)
+# Numbers of read, write, readv and writev. Source: syscall_64.tbl and unistd.h of Linux.
+_NUMBERS = {"x86_64": {0, 1, 19, 20}, "aarch64": {63, 64, 65, 66}}.get(platform.machine(), set())
+
 
 PERIOD_S = 0.1
 # The pause after a sample is at least this many times as long as the sample: at most 1 % of one core.
@@ -27,6 +42,19 @@ GPUS_EVERY = 2
 # After this many samples the period doubles, so that the record of a long run stays small.
 MANY_SAMPLES = 20_000
 _STOP_TIMEOUT_S = 5.0
+
+
+def what_blocks(process: int, thread: int) -> str | None:
+    """Return what a thread reads from or writes to; None where it does neither, or where the kernel does not say."""
+    try:
+        with open(f"/proc/{process}/task/{thread}/syscall", encoding="ascii") as file:  # noqa: PTH123 - many times
+            words = file.read().split()
+        if len(words) < 2 or not words[0].isdecimal() or int(words[0]) not in _NUMBERS:  # noqa: PLR2004 - a descriptor
+            return None
+        link = os.readlink(f"/proc/{process}/fd/{int(words[1], 16)}")  # noqa: PTH115 - not followed
+    except (OSError, ValueError):
+        return None
+    return next((kind for prefix, kind in _LINKS if link.startswith(prefix)), FILE)
 
 
 @dataclass(slots=True)

@@ -27,8 +27,12 @@ SLURM sends a signal to all processes of a step, whatever their session: SIGTERM
 then without a report. So nsys starts with these signals blocked, and hands that down to its agents: seen with nsys
 2023.4.4, which then goes on. A shell cannot unblock signals for the program; ``env`` of GNU coreutils 8.31 or newer
 can. Without it, nothing is blocked.
+
+nsys writes the environment of every visible process and the names of all processes of the machine into its report. In
+its own process namespace it sees only the program and itself, and the program gets a short list of variables.
 """
 
+import fnmatch
 import os
 import re
 import shutil
@@ -41,6 +45,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.named_secrets import looks_secret
+from nsyswrap.capture.process import output_of
 from nsyswrap.capture.process_tree import status_fields
 
 _BASH = Path("/bin/bash")
@@ -52,6 +59,53 @@ _OF_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 _LAST_PLAIN_SIGNAL = 31
 # What schedulers send to all processes of a job.
 KEPT_FROM_NSYS = (signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGTERM)
+
+
+# Variables that programs need to start or that determine how they compute. Neither needs USER or LOGNAME.
+KEPT_VARIABLES = (
+    "CONDA_PREFIX",
+    "CUBLAS_*",
+    "CUDA_*",
+    "CUDNN_*",
+    "HF_HOME",
+    "HF_HUB_OFFLINE",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "MKL_*",
+    "NCCL_*",
+    "NVIDIA_*",
+    "OMPI_COMM_WORLD_*",
+    "OMP_*",
+    "OPENBLAS_*",
+    "PATH",
+    "PYTHON*",
+    "PYTORCH_*",
+    "RANK",
+    "SLURM_JOB_ID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_NTASKS",
+    "SLURM_PROCID",
+    "SLURM_STEP_ID",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "TERM",
+    "TMPDIR",
+    "TORCH*",
+    "TRITON_*",
+    "TZ",
+    "VIRTUAL_ENV",
+    "WORLD_SIZE",
+    "XDG_CACHE_HOME",
+)
+_TRY_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +162,7 @@ def inherited(environ: Mapping[str, str], umask: int | None = None) -> Inherited
 
 @contextmanager
 def blocked_signals(*, enabled: bool = True) -> Iterator[None]:
-    """Start processes inside the block with the signals blocked that are kept from nsys.
-
-    Args:
-        enabled: Whether to do so.
-    """
+    """Start processes inside the block with the signals blocked that are kept from nsys."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, KEPT_FROM_NSYS if enabled else ())
     try:
         yield
@@ -156,11 +206,7 @@ def inherited_descriptors() -> tuple[int, ...]:
 
 @cache
 def _unblocker(path: str | None) -> tuple[str, ...]:
-    """Return the command that unblocks signals; empty where there is none, or where our caller blocks one of them.
-
-    Args:
-        path: PATH, where ``env`` is searched.
-    """
+    """Return the command that unblocks signals; empty where there is none, or where our caller blocks one of them."""
     env = shutil.which("env", path=path)
     if env is None or signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(KEPT_FROM_NSYS):
         return ()
@@ -178,3 +224,42 @@ def _shell(environ: Mapping[str, str]) -> tuple[str, ...]:
     if all(_SHELL_VARIABLE.fullmatch(name) for name in environ) or not _BASH.exists():
         return ("/bin/sh",)
     return (str(_BASH), "-p")  # -p: it runs no file of BASH_ENV
+
+
+def kept_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of ``KEPT_VARIABLES``, without those whose names look like secrets."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT_VARIABLES) and not looks_secret(name)
+    }
+
+
+def namespace_prefix() -> tuple[str, ...]:
+    """Return the start of a command line that runs a command in a new process namespace.
+
+    Raises:
+        CaptureError: This user may not create a process namespace.
+    """
+    mapped = () if os.geteuid() == 0 else ("--user", "--map-current-user")
+    prefix = ("unshare", *mapped, "--pid", "--fork", "--kill-child", "--mount-proc")
+    try:
+        output = output_of([*prefix, "true"], timeout_s=_TRY_TIMEOUT_S)
+    except (OSError, TimeoutError) as error:
+        raise _refused(str(error)) from error
+    if output.code != 0:
+        raise _refused(output.stderr.strip())
+    return prefix
+
+
+def namespace_entry(pid: int) -> tuple[str, ...]:
+    """Return the start of a command line that runs a command in the process namespace of another process."""
+    mapped = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
+    return ("nsenter", f"--target={pid}", *mapped, "--pid", "--mount")
+
+
+def _refused(reason: str) -> CaptureError:
+    return CaptureError(
+        f"this machine cannot hide processes from the capture: {reason}",
+        hint="Run as root or where user namespaces are allowed, or share only what 'nsyswrap redact' writes",
+    )

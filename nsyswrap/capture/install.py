@@ -16,23 +16,23 @@ import os
 import re
 import shutil
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from nsyswrap.base.errors import NsysNotFoundError, NsyswrapError
-from nsyswrap.capture.distribution import (
+from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
+from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.signals import handled
+from nsyswrap.capture.unpack import (
     GET_NSYS_FROM_NVIDIA,
     Distribution,
+    build_tree,
     keyring_of,
     mirror_of,
     this_distribution,
 )
-from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
-from nsyswrap.capture.process import Output, output_of
-from nsyswrap.capture.unpack import build_tree
 
 NSYS_PACKAGES = ("nsight-systems", "nsight-systems-target")
 
@@ -46,10 +46,6 @@ _LISTED = re.compile(r"^'[^']+' ([^\s/]+\.deb) (\d+) SHA256:([0-9a-f]{64})\s*$",
 
 def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
     """Return the nsys of this machine; install one if there is none or if its importer lacks libraries.
-
-    Args:
-        notify: Called with each message for the user.
-        force: Install nsys in any case.
 
     Returns:
         The existing or the new nsys.
@@ -126,12 +122,7 @@ def licence_notice(distribution: Distribution, root: Path) -> str:
 
 
 class Apt:
-    """Runs apt with its own sources, lists and cache; those of the system are not used.
-
-    Args:
-        distribution: The distribution whose packages to download.
-        folder: The folder for all files; created if missing.
-    """
+    """Runs apt with its own sources, lists and cache; those of the system are not used."""
 
     def __init__(self, distribution: Distribution, folder: Path) -> None:
         """Write the sources; nothing is downloaded yet."""
@@ -305,20 +296,10 @@ def _ends_with_its_children() -> Iterator[None]:
     def end(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():
+    # nohup sets SIGHUP to be ignored.
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    with handled(ends, end):
         yield
-        return
-    ends = (signal.SIGTERM, signal.SIGHUP)
-    before = {each: signal.getsignal(each) for each in ends}
-    for each in ends:
-        # nohup sets SIGHUP to be ignored.
-        if before[each] is not signal.SIG_IGN:
-            signal.signal(each, end)
-    try:
-        yield
-    finally:
-        for each in ends:
-            signal.signal(each, before[each])
 
 
 @contextmanager

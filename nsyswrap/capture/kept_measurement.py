@@ -16,12 +16,7 @@ DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def kept_at(kind: str, conditions: Mapping[str, Any]) -> Path:
-    """Return the file that keeps a measurement.
-
-    Args:
-        kind: What is measured; the name of a folder.
-        conditions: What it depends on.
-    """
+    """Return the file that keeps a measurement."""
     base = user_folder(os.environ, "XDG_CACHE_HOME", ".cache")
     text = json.dumps(conditions, sort_keys=True)
     return base / "nsyswrap" / kind / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"

@@ -3,18 +3,23 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from nsyswrap.base.errors import NsysNotFoundError
+from nsyswrap.base.errors import CaptureError, NsysNotFoundError
 from nsyswrap.base.user_folder import user_folder
 from nsyswrap.capture.process import output_of
-from nsyswrap.capture.programs import Places, RunningProgram, find_programs, newest_first, program_at
+
+# For each source, as messages name it: patterns of paths below the root folder.
+Places = tuple[tuple[str, tuple[str, ...]], ...]
+
+_VERSION_TIMEOUT_S = 60
+
 
 VARIABLE = "NSYSWRAP_NSYS"
-
 _LDD_TIMEOUT_S = 30
-
 # Installation paths in order of preference; of several versions in one place the newest is used. An nsys that somebody
 # installed on purpose comes before the copy that another tool brings along.
 _PLACES: Places = (
@@ -33,6 +38,67 @@ _PLACES: Places = (
         ),
     ),
 )
+_HELP_TIMEOUT_S = 60
+# A flag is at the start of its own line: `-t, --trace=`, `--wait=`, `(Experimental) --nic-metrics=`.
+_FLAG = re.compile(r"^\s*(?:\([A-Za-z]+\)\s+)?(?:-\w,\s*)?(--[a-z][a-z0-9-]*)", flags=re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProgram:
+    """A program that runs."""
+
+    path: Path
+    version: tuple[int, ...]
+    source: str
+
+    @property
+    def version_text(self) -> str:
+        """Return the version as the program prints it, without its build number: ``2023.4.4.54``."""
+        return ".".join(map(str, self.version))
+
+
+Found = TypeVar("Found", bound=RunningProgram)
+
+
+def program_at(kind: type[Found], path: Path, source: str) -> Found | None:
+    """Return the program at a path, or None if its ``--version`` prints none.
+
+    Args:
+        kind: Which program it is.
+        path: The program; a relative path is made absolute.
+        source: Where it was found, for messages.
+    """
+    try:
+        output = output_of([path.absolute(), "--version"], timeout_s=_VERSION_TIMEOUT_S)
+    except (OSError, TimeoutError):
+        return None
+    version = version_in(output.stdout)
+    return kind(path.absolute(), version, source) if output.code == 0 and version else None
+
+
+def find_programs(
+    kind: type[Found], name: str, places: Places, environ: Mapping[str, str], root: Path
+) -> Iterator[Found]:
+    """Yield every program of a name that runs: that of ``PATH``, then place by place, the newest of each first."""
+    on_path = shutil.which(name, path=environ.get("PATH", ""))
+    program = program_at(kind, Path(on_path), "PATH") if on_path else None
+    if program is not None:
+        yield program
+    for source, patterns in places:
+        yield from newest_first(kind, (path for pattern in patterns for path in root.glob(pattern)), source)
+
+
+def newest_first(kind: type[Found], paths: Iterable[Path], source: str) -> list[Found]:
+    """Return the programs at paths that run, newest first; two paths of one file count once."""
+    distinct = {path.resolve(): path for path in paths}
+    answers = (program_at(kind, path, source) for path in sorted(distinct.values()))
+    return sorted((each for each in answers if each is not None), key=lambda each: each.version, reverse=True)
+
+
+def version_in(text: str) -> tuple[int, ...]:
+    """Return the version in the output of ``nsys --version`` or ``ncu --version``; empty if there is none."""
+    match = re.search(r"\b(\d{4}(?:\.\d+)+)", text)
+    return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
 class Nsys(RunningProgram):
@@ -47,10 +113,6 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
     The search order: the variable ``NSYSWRAP_NSYS``, ``PATH``, the folders of NVIDIA's installers, of CUDA toolkits and
     of the distribution, the copy inside Nsight Compute, the one that ``nsyswrap setup`` installed. An nsys whose
     importer lacks libraries is used only if there is no other, because it runs the program but writes no report.
-
-    Args:
-        environ: The environment; None for that of this process.
-        root: The root folder of the usual installation paths.
 
     Returns:
         The first that runs and is complete, else the first that runs.
@@ -75,12 +137,7 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
 
 
 def candidates(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]:
-    """Return the real paths at which ``find_nsys`` looks and finds a file, without running any.
-
-    Args:
-        environ: The environment.
-        root: The root folder of the usual installation paths.
-    """
+    """Return the real paths at which ``find_nsys`` looks and finds a file, without running any."""
     named = environ.get(VARIABLE) or shutil.which("nsys", path=environ.get("PATH", "")) or ""
     usual = (path for _, patterns in _PLACES for pattern in patterns for path in root.glob(pattern))
     installed = installed_folder(environ).glob("*/target-linux-*/nsys")
@@ -133,9 +190,6 @@ def nsys_at(path: Path, source: str) -> Nsys | None:
 def missing_libraries(program: Path) -> tuple[str, ...]:
     """Return the libraries that a program needs and the dynamic linker does not find.
 
-    Args:
-        program: An executable or a shared library.
-
     Returns:
         Sorted names, such as ``libssh.so.4``; empty if all are found or there is no ``ldd``.
     """
@@ -149,3 +203,45 @@ def missing_libraries(program: Path) -> tuple[str, ...]:
 def missing_in(ldd_output: str) -> tuple[str, ...]:
     """Return the sorted, unique names of the libraries that ``ldd`` did not find."""
     return tuple(sorted(set(re.findall(r"^\s*(\S+) => not found", ldd_output, flags=re.MULTILINE))))
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The flags that one nsys knows."""
+
+    traces: frozenset[str]
+    profile_flags: frozenset[str]
+    export_flags: frozenset[str]
+
+
+def capabilities_of(nsys: Nsys) -> Capabilities:
+    """Return the flags of an nsys.
+
+    Raises:
+        CaptureError: nsys does not print its help.
+    """
+    profile_help, export_help = (_help(nsys, command) for command in ("profile", "export"))
+    return Capabilities(traces_in(profile_help), flags_in(profile_help), flags_in(export_help))
+
+
+def flags_in(help_text: str) -> frozenset[str]:
+    """Return the flags in the help text of a command of nsys."""
+    return frozenset(_FLAG.findall(help_text))
+
+
+def traces_in(profile_help: str) -> frozenset[str]:
+    """Return the values of ``--trace`` in the help text of ``nsys profile``."""
+    match = re.search(
+        r"^\s*-t,\s*--trace=.*?Possible values are(.*?)\.\s", profile_help, flags=re.MULTILINE | re.DOTALL
+    )
+    return frozenset(re.findall(r"'([a-z0-9-]+)'", match[1])) if match else frozenset()
+
+
+def _help(nsys: Nsys, command: str) -> str:
+    try:
+        output = output_of([nsys.path, command, "--help"], timeout_s=_HELP_TIMEOUT_S)
+    except (OSError, TimeoutError) as error:
+        raise CaptureError(f"{nsys.path} {command} --help fails: {error}", hint="Run 'nsyswrap doctor'") from error
+    if not flags_in(output.text):
+        raise CaptureError(f"{nsys.path} {command} --help names no flags", hint="Run 'nsyswrap doctor'")
+    return output.text

@@ -19,16 +19,14 @@ from nsyswrap.base.errors import CaptureError, CommandNotExecutableError, Comman
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.annotate.recording import ENDED_PHASE, WARM_UP_STEPS
 from nsyswrap.capture.arming import arming
-from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.convert import export_report, import_recorded, move_recorded
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, full_disk
 from nsyswrap.capture.failures import early_death, no_report
 from nsyswrap.capture.foreground import ForegroundCall, RunResult, TimeLimits, run_in_foreground
 from nsyswrap.capture.host_monitor import HostMonitor
-from nsyswrap.capture.inherited import inherited
-from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
+from nsyswrap.capture.inherited import inherited, kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.launcher import started_by_launcher
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Capabilities, Nsys, capabilities_of
 from nsyswrap.capture.options import (
     ARMED_RANGE,
     CaptureOptions,
@@ -58,8 +56,7 @@ from nsyswrap.capture.signals import (
     stopped_error,
 )
 from nsyswrap.capture.step_watch import PATIENCE_S, StepState, StepWatch
-from nsyswrap.capture.steps_alone import write_steps_alone
-from nsyswrap.capture.xray_file import write_xray
+from nsyswrap.capture.xray_file import write_steps_alone, write_xray
 
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31
@@ -128,13 +125,7 @@ class Watching:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A run of the program that left a report.
-
-    Attributes:
-        run: Its result.
-        notes: Sentences about it.
-        steps: Which steps were recorded; empty where the program did not choose them.
-    """
+    """A run of the program that left a report."""
 
     run: RunResult
     notes: tuple[str, ...]
@@ -244,17 +235,16 @@ def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
             if recorded[0].started and not injection.begun:
                 _check_may_run_again(recorded[0], injection)
                 return None
-            _name_first_report(private)
+            # Where there are several reports, nsys numbers them from 1.
+            first, only = private / NUMBERED_REPORT.format(1), private / REPORT_NAME
+            if first.is_file() and not only.exists():
+                first.rename(only)
         notes += _keep_report(recorded, options, nsys, (temporary, private))
         return _Attempt(recorded[0], notes, {} if steps is None else _recorded_steps(injection, steps))
 
 
 def _check_may_run_again(run: RunResult, injection: Injection) -> None:
-    """Check that a program which ended before its recording began may run once more, without a question.
-
-    Raises:
-        NothingRecordedError: It failed, was ended, or took too long.
-    """
+    """Check that a program which ended before its recording began may run once more, without a question."""
     if injection.is_waiting:
         raise NothingRecordedError("nothing was recorded: nsyswrap trigger was not used", hint="", exit_code=run.code)
     if run.code == 0 and run.stopped_by is None and not run.timed_out and run.wall_ns <= PATIENCE_S * 1e9:
@@ -266,13 +256,6 @@ def _check_may_run_again(run: RunResult, injection: Injection) -> None:
         hint="Record it from its start with --steps all",
         exit_code=run.code or CaptureError.exit_code,
     )
-
-
-def _name_first_report(private: Path) -> None:
-    """Give the first of several reports the name of the only one; nsys numbers them from 1."""
-    first, only = private / NUMBERED_REPORT.format(1), private / REPORT_NAME
-    if first.is_file() and not only.exists():
-        first.rename(only)
 
 
 def _recorded_steps(injection: Injection, watch: StepWatch) -> dict[str, object]:
@@ -290,11 +273,7 @@ def _recorded_steps(injection: Injection, watch: StepWatch) -> dict[str, object]
 
 
 def _check_space(*folders: Path) -> None:
-    """Check that nsys can write its files, before a program runs for hours.
-
-    Raises:
-        CaptureError: It cannot.
-    """
+    """Check that nsys can write its files, before a program runs for hours."""
     full = full_disk(folders)
     if full is not None:
         raise CaptureError(f"nsys cannot record: {full}", hint=DISK_FULL_HINT)

@@ -23,11 +23,6 @@ _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClock
 class GpuReader:
     """Reads the state of one GPU.
 
-    Args:
-        library: NVML, initialized.
-        handle: The GPU.
-        index: Its number in NVML.
-
     Attributes:
         description: Its number and name, the highest clock of its multiprocessors in MHz, its power limit in mW, and
             its place on the bus.
@@ -98,11 +93,7 @@ class GpuReader:
 
 @contextmanager
 def readers(library: str = LIBRARY) -> Iterator[list[GpuReader]]:
-    """Yield a reader for each GPU of the machine, as long as the block lasts; none without a driver.
-
-    Args:
-        library: The name of NVML's library.
-    """
+    """Yield a reader for each GPU of the machine, as long as the block lasts; none without a driver."""
     try:
         loaded = ctypes.CDLL(library)
     except OSError:

@@ -11,8 +11,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.capture.annotate.nvtx_calls import DOMAIN
 from nsyswrap.capture.annotate.recording import LATER, TEXT
-from nsyswrap.capture.capabilities import Capabilities
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Capabilities, Nsys
 from nsyswrap.capture.run_dir import RunDir
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
@@ -103,12 +102,7 @@ class CaptureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command line of nsys, with notes for the user.
-
-    Args:
-        argv: Program and arguments.
-        notes: Sentences about requested options that it leaves out.
-    """
+    """A command line of nsys, with notes for the user."""
 
     argv: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -118,13 +112,6 @@ def profile_invocation(
     options: CaptureOptions, nsys: Nsys, capabilities: Capabilities, run_dir: RunDir, program: Sequence[str]
 ) -> Invocation:
     """Return the command line of ``nsys profile``.
-
-    Args:
-        options: What to record.
-        nsys: The nsys to run.
-        capabilities: Its flags.
-        run_dir: The private folder of the run: output path and session name.
-        program: The program and its arguments.
 
     Returns:
         The command line, with a note for each trace that was left out.
@@ -176,21 +163,12 @@ def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, targ
 
 
 def start_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
-    """Return the command line of ``nsys start``, which begins the recording of a program that waits for a range.
-
-    Args:
-        nsys: The nsys that waits.
-        run_dir: The private folder of the run, for the session name.
-    """
+    """Return the command line of ``nsys start``, which begins the recording of a program that waits for a range."""
     return Invocation((str(nsys.path), "start", f"--session={run_dir.session}"))
 
 
 def stop_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
     """Return the command line of ``nsys stop``: nsys writes its report, and the program continues.
-
-    Args:
-        nsys: The nsys that records.
-        run_dir: The private folder of the run, for the session name.
 
     Returns:
         The command line.
@@ -235,11 +213,7 @@ def _check(options: CaptureOptions) -> None:
 
 
 def _check_steps(text: str) -> None:
-    """Check that a text names at least one step.
-
-    Raises:
-        UsageError: It does not.
-    """
+    """Check that a text names at least one step."""
     first, _, end = text.partition(":")
     is_number = _STEPS.fullmatch(text) is not None and int(first) < int(end or 2 * int(first))
     names_steps = is_number or text in {"", ALL_STEPS, LATER}

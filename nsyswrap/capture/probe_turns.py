@@ -42,9 +42,6 @@ LAUNCHES, LONGEST = "{}_launches", "{}_longest"
 class Probe:
     """A running program that times calls.
 
-    Args:
-        connection: The socket to it.
-
     Raises:
         OSError: It ended.
     """
@@ -131,12 +128,7 @@ def run_probes(prefixes: Sequence[Sequence[str]], folder: Path) -> list[Times]:
 
 
 def _connected(server: socket.socket, running: Sequence["Future[Output]"]) -> Iterator[Probe]:
-    """Yield the programs, in the order in which they are ready.
-
-    Raises:
-        OSError: A program ended before it was ready.
-        TimeoutError: It took too long.
-    """
+    """Yield the programs, in the order in which they are ready."""
     ends = time.monotonic() + TIMEOUT_S
     for _ in running:
         while True:

@@ -3,6 +3,9 @@
 A program (:mod:`nsyswrap.capture.product_rates_probe`) runs for some seconds with the Python of the profiled program,
 before that program starts. The rates depend on the GPU, its power limit, the driver, and the PyTorch that brings the
 libraries, so they are measured again when one of these changes.
+
+A program (:mod:`nsyswrap.capture.link_rates_probe`) runs for some seconds with the Python of the profiled program,
+after a job of several ranks has ended.
 """
 
 import json
@@ -12,12 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nsyswrap.capture import product_rates_probe
+from nsyswrap.capture import link_rates_probe, product_rates_probe
 from nsyswrap.capture.kept_measurement import driver_version, keep, kept, kept_at
 from nsyswrap.capture.nvml import readers
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import FAILURE
-from nsyswrap.capture.recorded_run import PRODUCT_RATES
+from nsyswrap.capture.recorded_run import LINK_RATES, PRODUCT_RATES
 from nsyswrap.capture.run_record import program_versions
 
 SCHEMA = "nsyswrap.product-rates/1"
@@ -25,6 +28,15 @@ RATES = "rates"
 TIMEOUT_S = 60
 # Variables that would change what is measured: they slow down launches, or turn TF32 off.
 LEFT_OUT = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
+
+
+LINK_SCHEMA = "nsyswrap.link-rates/1"
+# Variables that keep NCCL from using all links. Source: NCCL's documentation of its environment variables.
+_LEFT_OUT = frozenset({
+    *("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_P2P_DIRECT_DISABLE", "NCCL_SHM_DISABLE", "NCCL_PROTO", "NCCL_ALGO"),
+    *("NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_NTHREADS", "NCCL_BUFFSIZE"),
+    *("NCCL_NCHANNELS_PER_PEER", "NCCL_MAX_P2P_NCHANNELS", "NCCL_LAUNCH_MODE", "CUDA_LAUNCH_BLOCKING"),
+})  # fmt: skip
 
 
 def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept_only: bool = False) -> dict[str, Any]:
@@ -128,10 +140,32 @@ def output_of_program(command: Sequence[str], environ: Mapping[str, str], timeou
     """Run a program that measures, and return the text that it printed.
 
     Raises:
-        OSError: It could not be started, took too long, or says why it measured nothing.
+        OSError: It could not be started, took too long, or printed nothing and says why.
     """
     output = output_of(command, timeout_s=timeout_s, env=environ)
-    if output.code:
+    if output.code and not output.stdout:
         lines = output.stderr.strip().splitlines()
         raise OSError(lines[-1] if lines else f"exit code {output.code}")
     return output.stdout
+
+
+def link_rates(
+    python: Sequence[str], ranks: int, announce: Callable[[], object], *, kept_only: bool = False
+) -> dict[str, Any]:
+    """Return how long collectives take, as `run.json` keeps it: measured now, or kept from an earlier measurement.
+
+    Returns:
+        ``conditions``, ``gpu``, ``gpus`` and ``rates``: of each kind of collective a list of sizes in bytes, each with
+        the time in ns. Without rates ``failure`` says why, which is not kept. Empty without several GPUs.
+    """
+    if ranks < 2:  # noqa: PLR2004 - a single rank has no links
+        return {}
+    conditions = {**conditions_of(python, LINK_SCHEMA), "ranks": ranks}
+
+    def measure(python: Sequence[str]) -> dict[str, Any]:
+        found = printed(python, link_rates_probe, str(ranks), left_out=_LEFT_OUT)
+        if not found[RATES]:
+            raise ValueError("no collective could be timed")
+        return found
+
+    return rates_of(LINK_RATES, conditions, python, announce, measure, kept_only=kept_only)

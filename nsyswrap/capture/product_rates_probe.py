@@ -63,12 +63,7 @@ def is_busy() -> bool:
 
 
 class Calls:
-    """The calls that are timed, on a device.
-
-    Args:
-        torch: PyTorch.
-        device: Name of the device.
-    """
+    """The calls that are timed, on a device."""
 
     def __init__(self, torch: Any, device: str) -> None:  # noqa: ANN401 - a module without types
         self._torch, self._device = torch, device

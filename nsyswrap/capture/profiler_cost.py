@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from nsyswrap.base.errors import NsyswrapError
-from nsyswrap.capture.capabilities import capabilities_of
 from nsyswrap.capture.cost_probe import TIGHT
 from nsyswrap.capture.kept_measurement import driver_version, keep, kept, kept_at
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Nsys, capabilities_of
 from nsyswrap.capture.options import ARMED_RANGE, CaptureOptions, profile_invocation
 from nsyswrap.capture.probe_turns import LAUNCHES, LONGEST, Times, run_probes
 from nsyswrap.capture.run_dir import RunDir, private_folder
@@ -89,7 +88,9 @@ def profiler_cost(
         alone, recorded, armed = measure(options, nsys)
     except (NsyswrapError, OSError, ValueError) as error:
         return {"conditions": conditions, "calls": {}, "pace": {}, FAILURE: str(error)}
-    measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded)), ARMED: _slowed(alone, armed)}
+    ratios = [_ratios(alone, armed, step, TIGHT)[1] for step in STEP_OF.values() if step in alone and step in armed]
+    slowed = max(round(statistics.mean(ratios), 3), 1.0) if ratios else None
+    measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded)), ARMED: slowed}
     if measured["calls"]:
         keep(path, measured)
     return {"conditions": conditions, **measured}
@@ -250,12 +251,6 @@ def _ratios(alone: Times, recorded: Times, call: str, setting: str) -> list[floa
     """Return how many times as long a call takes under nsys: the quartiles over its blocks."""
     pairs = zip(alone[call][setting], recorded[call][setting], strict=True)
     return statistics.quantiles(under / without for (without, _), (under, _) in pairs)
-
-
-def _slowed(alone: Times, armed: Times) -> float | None:
-    """Return how many times as long training steps take under nsys that is armed, at least 1; None where none ran."""
-    ratios = [_ratios(alone, armed, step, TIGHT)[1] for step in STEP_OF.values() if step in alone and step in armed]
-    return max(round(statistics.mean(ratios), 3), 1.0) if ratios else None
 
 
 def _quartiles(alone: Times, recorded: Times, call: str, setting: str) -> list[float]:

@@ -43,12 +43,7 @@ def share_in(output: bytes) -> float | None:
 
 
 class MonotonicProgress:
-    """Reports the progress of a phase only when it increases; nsys's own bar also goes backwards.
-
-    Args:
-        progress: The callback.
-        phase: The phase; reported at once.
-    """
+    """Reports the progress of a phase only when it increases; nsys's own bar also goes backwards."""
 
     def __init__(self, progress: Progress, phase: Phase) -> None:
         """Report the phase."""

@@ -30,7 +30,7 @@ CAPTURE_SUFFIXES = (".nsys-rep", ".qdrep")
 # kilobytes, and the operators of a step have some megabytes.
 _TABLE = "NSYSWRAP_RUN"
 _LONGEST = 1 << 20
-XRAY_TABLE = "NSYSWRAP_XRAY"
+XRAY_TABLE, ALTERNATIVES_TABLE = "NSYSWRAP_XRAY", "NSYSWRAP_ALTERNATIVES"
 LONGEST_XRAY = 1 << 28
 
 # Variables in which launchers set the rank and the number of ranks: torchrun, Open MPI, SLURM.
@@ -40,13 +40,7 @@ SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 
 def recorded_host(capture: Path) -> object:
     """Return the samples of ``host_monitor`` beside a capture of `profile`; None where there are none."""
-    path = capture.parent / HOST_NAME
-    if capture.stem != CAPTURE_STEM or not path.is_file():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+    record = _beside(capture, HOST_NAME)
     return record if isinstance(record, dict) and record.get("schema") == HOST_SCHEMA else None
 
 
@@ -62,7 +56,7 @@ def recorded_xray(capture: Path) -> object:
 
 def recorded_alternatives(capture: Path) -> object:
     """Return what was measured of alternatives, from beside a capture of `profile`; None where there is nothing."""
-    return _beside(capture, ALTERNATIVES_NAME)
+    return _beside(capture, ALTERNATIVES_NAME) or _record_inside(capture, ALTERNATIVES_TABLE)
 
 
 def _beside(capture: Path, file: str) -> object:
@@ -91,24 +85,9 @@ def _first_number(values: Mapping[object, object], names: tuple[str, ...]) -> in
     return next((int(each) for each in found if each.isdecimal() and each.isascii()), None)
 
 
-def recorded_copy_rates(capture: Path) -> object:
-    """Return the copy rates in the `run.json` beside a capture of `profile`; None where there are none."""
-    return _record_beside(capture).get(COPY_RATES)
-
-
-def recorded_profiler_cost(capture: Path) -> object:
-    """Return the cost of recording in the `run.json` beside a capture of `profile`; None where there is none."""
-    return _record_beside(capture).get(PROFILER_COST)
-
-
-def recorded_product_rates(capture: Path) -> object:
-    """Return the rates of products in the `run.json` beside a capture of `profile`; None where there are none."""
-    return _record_beside(capture).get(PRODUCT_RATES)
-
-
-def recorded_link_rates(capture: Path) -> object:
-    """Return the times of collectives in the `run.json` beside a capture of `profile`; None where there are none."""
-    return _record_beside(capture).get(LINK_RATES)
+def recorded_value(capture: Path, name: str) -> object:
+    """Return what the `run.json` beside a capture of `profile` holds under a name; None where there is nothing."""
+    return _record_beside(capture).get(name)
 
 
 def recorded_nsys(capture: Path) -> str:
@@ -125,20 +104,20 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
     Returns:
         The table's name with its values by name; empty where there is nothing to hold.
     """
-    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415 - only `redact` needs it
-    from nsyswrap.hardware.link_rates import read_link_rates  # noqa: PLC0415
-    from nsyswrap.hardware.product_rates import read_product_rates  # noqa: PLC0415
+    # Only `redact` needs these.
+    from nsyswrap.hardware.link_rates import read_link_rates, read_rates  # noqa: PLC0415
+    from nsyswrap.hardware.peak_rates import read_product_rates  # noqa: PLC0415
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
     from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
 
     shared: dict[str, object] = {}
-    if rates := read_rates(recorded_copy_rates(capture)):
+    if rates := read_rates(recorded_value(capture, COPY_RATES)):
         shared[COPY_RATES] = {direction: rate.measured() for direction, rate in rates.items()}
-    if (cost := read_cost(recorded_profiler_cost(capture))) is not None:
+    if (cost := read_cost(recorded_value(capture, PROFILER_COST))) is not None:
         shared[PROFILER_COST] = cost.measured()
-    if (products := read_product_rates(recorded_product_rates(capture))).rates:
+    if (products := read_product_rates(recorded_value(capture, PRODUCT_RATES))).rates:
         shared[PRODUCT_RATES] = products.measured()
-    if (links := read_link_rates(recorded_link_rates(capture))).times:
+    if (links := read_link_rates(recorded_value(capture, LINK_RATES))).times:
         shared[LINK_RATES] = links.measured()
     if (alone := read_steps_alone(recorded_steps_alone(capture))).processes:
         shared[STEPS_ALONE] = alone.measured()
@@ -151,13 +130,9 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
 
 def _record_beside(capture: Path) -> dict[str, object]:
     """Return the `run.json` beside a capture, or what a redacted export holds of it; empty where there is neither."""
-    path = capture.parent / "run.json"
-    if capture.stem != CAPTURE_STEM or not path.is_file():
+    if capture.stem != CAPTURE_STEM or not (capture.parent / "run.json").is_file():
         return _record_inside(capture)
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    record = _beside(capture, "run.json")
     return record if isinstance(record, dict) and record.get("schema") == SCHEMA else {}
 
 

@@ -2,17 +2,30 @@
 
 A run writes to ``FOLDER/.run`` and moves what is complete to FOLDER. If the run is killed, ``.run`` keeps what it had
 written; :mod:`nsyswrap.capture.resume` finishes it.
+
+The system releases the lock when the process ends, however it ends, so a stale lock is taken over without a question.
 """
 
+import errno
+import fcntl
 import itertools
+import json
+import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base.errors import CaptureError, UsageError
-from nsyswrap.capture.folder_lock import LOCK_NAME, FolderInUseError, folder_lock
+from nsyswrap.capture.process_tree import start_time
+
+LOCK_NAME = ".lock"
+
+# File systems without locks, such as Lustre mounted without them. There, the holder's process is looked for instead.
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL}
+
 
 REPORT_NAME = "capture.nsys-rep"
 # What nsys recorded of a program later than the first time, by number, from 2.
@@ -30,7 +43,6 @@ REPORT_NAMES = ("report.json", "report.html")
 RUN_FOLDER = ".run"
 # In the folder of a run, a link to the temporary folder, in which nsys keeps what it has not put into its report.
 TEMPORARY_LINK = "temporary"
-
 # The files of a result. All belong to one run, so a new capture also removes the reports of the old run.
 _RESULT_NAMES = (
     *(REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, HOST_NAME, STEPS_ALONE_NAME, XRAY_NAME, RECORD_NAME),
@@ -39,14 +51,102 @@ _RESULT_NAMES = (
 )
 
 
+class FolderInUseError(UsageError):
+    """Another process writes to the folder."""
+
+
 @dataclass(frozen=True, slots=True)
-class ReservedFolder:
-    """A folder that only this process writes to.
+class Holder:
+    """The process that holds a lock.
 
     Args:
-        folder: The folder.
-        created: Whether it is new.
+        pid: Its process id.
+        host: Its host.
+        started: When it started, in clock ticks since the boot: process ids are used again.
     """
+
+    pid: int
+    host: str
+    started: str
+
+    def lives(self) -> bool:
+        """Return whether it runs; of another host that is unknown, and taken as yes."""
+        return self.host != socket.gethostname() or start_time(self.pid) == self.started
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which exists, until the end of the block.
+
+    Raises:
+        FolderInUseError: Another process, or another thread of this one, holds it.
+        OSError: The lock cannot be created.
+    """
+    path = folder / LOCK_NAME
+    descriptor = _locked(path)
+    try:
+        own = Holder(os.getpid(), socket.gethostname(), start_time(os.getpid()))
+        text = json.dumps({"pid": own.pid, "host": own.host, "started": own.started}).encode()
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text, 0)
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is held: afterwards it may be another's
+        os.close(descriptor)
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a process writes to a folder."""
+    try:
+        with folder_lock(folder):
+            return False
+    except FolderInUseError:
+        return True
+    except OSError:
+        return False
+
+
+def _locked(path: Path) -> int:
+    """Return the descriptor of the locked file."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _in_use(path.parent, _holder(descriptor)) from None
+            except OSError as error:
+                holder = _holder(descriptor)
+                if error.errno not in _NO_LOCKS:
+                    raise
+                if holder is not None and holder.lives():
+                    raise _in_use(path.parent, holder) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        with suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        os.close(descriptor)  # its holder removed it before we locked it
+
+
+def _holder(descriptor: int) -> Holder | None:
+    """Return the process that a lock names; None for a file that says nothing yet."""
+    try:
+        named = json.loads(os.pread(descriptor, 4096, 0))
+        return Holder(int(named["pid"]), str(named["host"]), str(named["started"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _in_use(folder: Path, holder: Holder | None) -> FolderInUseError:
+    by = "" if holder is None else f" by process {holder.pid} on {holder.host}"
+    return FolderInUseError(f"{folder} is in use{by}", hint="Wait until it has ended, or give another folder with -o")
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedFolder:
+    """A folder that only this process writes to."""
 
     folder: Path
     created: bool
@@ -96,7 +196,13 @@ def _reserved(stack: ExitStack, folder: Path, *, force: bool) -> ReservedFolder:
         except OSError as error:
             raise _cannot_create(folder, error) from error
         if not force:
-            _check_free(folder)
+            if is_interrupted(folder):
+                raise UsageError(
+                    f"{folder} holds an interrupted run",
+                    hint=f"Finish it with 'nsyswrap resume {folder}', or replace it with --force",
+                )
+            if any(path.name not in {LOCK_NAME, RUN_FOLDER} for path in folder.iterdir()):
+                raise _taken(folder)
         stack.push(attempt.pop_all())
     return ReservedFolder(folder, created)
 
@@ -114,17 +220,6 @@ def _check_no_nsys(folder: Path) -> None:
                     f"{folder} is in use by nsys, process {entry.name}, of a run that was killed",
                     hint="Wait until it has written its report, or end that process",
                 )
-
-
-def _check_free(folder: Path) -> None:
-    """Check that a folder holds nothing but what a run left that was killed before it had recorded anything."""
-    if is_interrupted(folder):
-        raise UsageError(
-            f"{folder} holds an interrupted run",
-            hint=f"Finish it with 'nsyswrap resume {folder}', or replace it with --force",
-        )
-    if any(path.name not in {LOCK_NAME, RUN_FOLDER} for path in folder.iterdir()):
-        raise _taken(folder)
 
 
 def _remove_empty(folder: Path) -> None:

@@ -24,16 +24,12 @@ from nsyswrap.capture.result_folder import (
     reserve_folder,
 )
 from nsyswrap.capture.run_dir import TEMPORARY_PREFIX
-from nsyswrap.capture.steps_alone import write_steps_alone
+from nsyswrap.capture.xray_file import write_steps_alone
 
 
 @contextmanager
 def resumed(folder: Path, progress: Progress) -> Iterator[Path]:
     """Yield the export of an interrupted run; until the end of the block only this process writes to its folder.
-
-    Args:
-        folder: The folder of the run.
-        progress: Called with each phase.
 
     Raises:
         UsageError: The folder does not exist, is in use, or holds nothing that was recorded.

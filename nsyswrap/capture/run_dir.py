@@ -40,12 +40,7 @@ TEMPORARY_PREFIX = "nsyswrap-"
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """The private folder of one run.
-
-    Args:
-        folder: The folder of nsys's temporary files; accessible to the user only.
-        inherited: What the program inherits without nsys.
-    """
+    """The private folder of one run."""
 
     folder: Path
     inherited: Inherited = field(default_factory=Inherited)

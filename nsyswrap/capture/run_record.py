@@ -15,16 +15,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nsyswrap.base.named_secrets import looks_secret
-from nsyswrap.base.privacy import ANYBODY, HOMES, Cleaner, identity_from, neutral_command
+from nsyswrap.base.privacy import ANYBODY, HOMES, Cleaner, identity_from, neutral_command, neutral_host
 from nsyswrap.capture.copy_rates import copy_rates
 from nsyswrap.capture.git_history import git_state
-from nsyswrap.capture.isolate import kept_environment
-from nsyswrap.capture.machine_number import machine_kind, machine_number
+from nsyswrap.capture.inherited import kept_environment
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import FAILURE
 from nsyswrap.capture.recorded_run import COPY_RATES, LINK_RATES, PRODUCT_RATES, PROFILER_COST, SCHEMA
+
+MACHINE_ID = Path("/etc/machine-id")
+PROC = Path("/proc")
+
 
 # Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
 RECORDED_VARIABLES = (
@@ -53,7 +56,6 @@ RECORDED_VARIABLES = (
     "TORCH_*",
     "WORLD_SIZE",
 )
-
 _TOOL_TIMEOUT_S = 20
 _PACKAGES = ("torch", "nvtx")
 _VERSIONS_PROGRAM = (
@@ -63,6 +65,32 @@ _VERSIONS_PROGRAM = (
     "    except m.PackageNotFoundError: return None\n"
     f"print(json.dumps({{'python': platform.python_version(), **{{n: v(n) for n in {_PACKAGES!r}}}}}))"
 )
+
+
+def machine_number(path: Path = MACHINE_ID) -> str:
+    """Return the number of this machine, the same for each run; empty where it has no id, as in containers."""
+    try:
+        identity = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    if len(identity) != 32 or not identity.isalnum():  # noqa: PLR2004 - as machine-id(5) has it
+        return ""
+    return neutral_host(identity)
+
+
+def machine_kind(proc: Path = PROC) -> str:
+    """Return processor, cores and memory: equal for machines that are built alike, and in each container on them.
+
+    Runs of a program on machines of one kind can be compared; the id of a machine changes with each container.
+    """
+    try:
+        cpu = re.search(r"^model name\s*:\s*(.+)$", (proc / "cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        memory = re.search(r"^MemTotal:\s*(\d+) kB$", (proc / "meminfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except (OSError, UnicodeDecodeError):
+        return ""
+    model = " ".join(cpu[1].split()) if cpu else "unknown processor"
+    size = f", {round(int(memory[1]) / 2**20)} GiB" if memory else ""
+    return f"{model}, {os.cpu_count()} cores{size}"
 
 
 def run_record(

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import current_thread, main_thread
@@ -41,11 +41,7 @@ class CaptureHungUpError(CaptureError):
 
 
 class StopRequest(KeyboardInterrupt):
-    """An ending signal that arrived while no program runs.
-
-    Args:
-        number: The signal.
-    """
+    """An ending signal that arrived while no program runs."""
 
     def __init__(self, number: signal.Signals) -> None:
         """Keep the signal."""
@@ -95,6 +91,23 @@ class Received:
         return not launched and any(number in _URGENT for number in self.ending[handled:])
 
 
+Handler = Callable[[int, FrameType | None], None]
+
+
+@contextmanager
+def handled(numbers: Iterable[signal.Signals], handler: Handler) -> Iterator[None]:
+    """Handle signals until the end of the block; only the main thread can."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
 @contextmanager
 def collected_signals() -> Iterator[Received]:
     """Yield the signals that arrive; they do not end this process, so that nsys can write its report.
@@ -102,16 +115,9 @@ def collected_signals() -> Iterator[Received]:
     A signal that this process ignores, as under ``nohup``, stays ignored.
     """
     received = Received()
-    if current_thread() is not main_thread():
-        yield received
-        return
     caught = [each for each in (*ENDING_SIGNALS, *PASSED_SIGNALS) if signal.getsignal(each) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, received.collect) for number in caught}
-    try:
+    with handled(caught, received.collect):
         yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -121,20 +127,13 @@ def signals_as_errors() -> Iterator[None]:
     Raises:
         StopRequest: A signal arrived.
     """
-    if current_thread() is not main_thread():
-        yield
-        return
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise StopRequest(signal.Signals(number))
 
-    caught = [each for each in ENDING_SIGNALS if signal.getsignal(each) in {signal.SIG_DFL, signal.default_int_handler}]
-    before = {number: signal.signal(number, stop) for number in caught}
-    try:
+    plain = {signal.SIG_DFL, signal.default_int_handler}
+    with handled((each for each in ENDING_SIGNALS if signal.getsignal(each) in plain), stop):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -143,17 +142,12 @@ def held_back_signals() -> Iterator[None]:
 
     Such a process would run on, as it is not known yet.
     """
-    if current_thread() is not main_thread():
-        yield
-        return
     held: list[int] = []
     caught = [number for number in ENDING_SIGNALS if callable(signal.getsignal(number))]
-    before = {number: signal.signal(number, lambda arrived, _frame: held.append(arrived)) for number in caught}
     try:
-        yield
+        with handled(caught, lambda arrived, _frame: held.append(arrived)):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         for arrived in held:
             signal.raise_signal(arrived)
 
@@ -167,12 +161,7 @@ def survives(pid: int, number: signal.Signals) -> bool:
 
 
 def is_sent_to_all(number: signal.Signals, nsys: int) -> bool:
-    """Return whether nsys got a signal, too, where it stays blocked: then its sender has sent it to the program, too.
-
-    Args:
-        number: The signal.
-        nsys: The process id of nsys.
-    """
+    """Return whether nsys got a signal, too, where it stays blocked: then its sender sent it to the program, too."""
     return _is_in_one_of(("ShdPnd",), nsys, number)
 
 

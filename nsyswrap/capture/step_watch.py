@@ -12,8 +12,7 @@ from pathlib import Path
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP, XRAYING, Schedule
 from nsyswrap.capture.process import output_of
-from nsyswrap.capture.steps_alone import write_steps_alone
-from nsyswrap.capture.xray_file import write_xray
+from nsyswrap.capture.xray_file import write_steps_alone, write_xray
 
 # How long a program may run without a step before it is recorded from outside, and the longest program that is run
 # once more if it ended before it was recorded. One limit, so that every program is recorded.
@@ -69,12 +68,7 @@ class StepWatch:
     _shown: StepState | None = field(default=None, init=False)
 
     def look(self, program: int, ran_s: float) -> None:
-        """Look at the files, at most twice a second, and start the recording where the program takes no steps.
-
-        Args:
-            program: The program's process id.
-            ran_s: How long it has run.
-        """
+        """Look at the files, at most twice a second, and start the recording where the program takes no steps."""
         now = time.monotonic()
         if self._is_over or now - self._looked_at < _LOOK_S:
             return

@@ -116,13 +116,8 @@ def watched(
         if watchdog.stdin is not None:
             with contextlib.suppress(OSError):
                 watchdog.stdin.close()
-        _ensure_end(watchdog)
-
-
-def _ensure_end(watchdog: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of the watchdog; kill it if somebody has stopped it."""
-    try:
-        watchdog.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        watchdog.kill()
-        watchdog.wait(_END_S)
+        try:
+            watchdog.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            watchdog.kill()
+            watchdog.wait(_END_S)

@@ -1,4 +1,6 @@
-"""What PyTorch said of the X-ray step: `xray.json` in the folder of a run, from two files of each process.
+"""What a program's processes have written: `xray.json` and `steps_alone.json` in the folder of a run.
+
+What PyTorch said of the X-ray step, from two files of each process:
 
 ::
 
@@ -15,6 +17,15 @@ took on the GPU at the start of the step (0), of a call of a module (1) and of a
 
 Source of the operators: the file of ``torch.profiler.ExecutionTraceObserver``, schema 1.1 of Chakra, in
 torch/csrc/profiler/standalone/execution_trace_observer.cpp.
+
+The times of the steps that were not recorded::
+
+    {"version": 1, "processes": [{"pid": 123, "rank": 0, "first_step": 3,
+                                  "host_ns": [10400311, ...], "gpu_ns": [10398208, ...], "data_ns": [20100, ...]}]}
+
+``host_ns`` has the lengths of consecutive steps by the host's clock, ``gpu_ns`` those between CUDA events at the same
+places, and ``data_ns`` the parts in which the loader was waited for. ``rank`` is null in a program without ranks,
+``gpu_ns`` without CUDA, and ``data_ns`` where the marks do not show the loader.
 """
 
 import json
@@ -25,7 +36,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from nsyswrap.capture.result_folder import XRAY_NAME
+from nsyswrap.capture.result_folder import STEPS_ALONE_NAME, XRAY_NAME
 
 SCHEMA = "nsyswrap.xray/1"
 
@@ -53,6 +64,9 @@ _TYPES = {
     "c10::complex<float>": "complex64",
     "c10::complex<double>": "complex128",
 }
+
+
+VERSION = 1
 
 
 def write_xray(folder: Path, processes: Iterable[tuple[Mapping[str, object], Sequence[Path]]]) -> bool:
@@ -153,3 +167,29 @@ def _inner_kinds(kind: str) -> list[str]:
 
 def _dtype(name: str) -> str:
     return _TYPES.get(name, name.rpartition("::")[2].lower())
+
+
+def write_steps_alone(folder: Path, processes: Iterable[Mapping[str, object]]) -> bool:
+    """Write the times of the steps alone into the folder of a run, and return whether there are any."""
+    known = sorted(processes, key=_place)
+    if known:
+        text = json.dumps({"version": VERSION, "processes": known}, separators=(",", ":"))
+        path = folder / STEPS_ALONE_NAME
+        path.touch(mode=0o600)
+        path.write_text(f"{text}\n", encoding="utf-8")
+    return bool(known)
+
+
+def _place(process: Mapping[str, object]) -> tuple[int, int]:
+    """Return the rank of a process, or -1, and its id."""
+    rank, pid = process["rank"], process["pid"]
+    return rank if isinstance(rank, int) else -1, pid if isinstance(pid, int) else 0
+
+
+def ranks_in(folder: Path) -> int:
+    """Return how many ranks of a job have timed steps alone; 0 where there is no such file."""
+    try:
+        found = json.loads((folder / STEPS_ALONE_NAME).read_text(encoding="utf-8"))
+        return len({each["rank"] for each in found["processes"] if each["rank"] is not None})
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0

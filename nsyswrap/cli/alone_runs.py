@@ -15,8 +15,7 @@ from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.compare.baseline import with_baseline, without_baseline
 from nsyswrap.compare.loader_counterfactual import failed, without_loader
 from nsyswrap.hardware.steps_alone import StepsAlone
-from nsyswrap.loop.step_detection import Steps
-from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.loop.step_detection import Steps, find_timed_steps
 from nsyswrap.model import Report
 
 # How many batches each loader keeps: too many for the GPU's caches, few enough to fit beside the model.

@@ -28,7 +28,7 @@ LIMIT_S = 3600.0
     "--scheduler",
     metavar="ADDRESS",
     default="",
-    help="Read the captures with this Dask cluster: the address of its scheduler, or the file that it wrote it to.",
+    help="Read the captures with this Dask cluster: the address of its scheduler, or the file with that address.",
 )
 @click.option(
     "--limit",

@@ -48,7 +48,7 @@ accept_option = click.option(
     "--find",
     type=float,
     metavar="PERCENT",
-    help='Smallest change that must not pass unseen: "no difference" excludes it.  [default: 2, or that of '
+    help='Smallest change that matters: "no difference" means a smaller one.  [default: 2, or that of '
     "--fail-on-regression]",
 )
 @accept_option

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 
 import click
 
-from nsyswrap.capture.doctor import run_checks
-from nsyswrap.capture.self_test import Check, Status
+from nsyswrap.capture.doctor import Check, Status, run_checks
 from nsyswrap.cli.output import print_result
 from nsyswrap.cli.terminal import columns
 

@@ -1,8 +1,6 @@
 """`nsyswrap export`: write events or tables of a capture for other programs: Perfetto, Parquet, CSV."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -10,11 +8,6 @@ from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.cli.inputs import ReadOptions, capture_argument, read_options, trace_context
 from nsyswrap.cli.output import atomic_file, atomic_folder, check_not_input, force_option, write_text
 from nsyswrap.cli.terminal import printable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nsyswrap.model import Report
 
 PERFETTO, PARQUET, CSV = "perfetto", "parquet", "csv"
 
@@ -47,32 +40,7 @@ def export(  # noqa: PLR0913 - one argument an option
         raise UsageError("--within-window applies to events", hint="the report's tables cover the window already")
     options.check()
     check_not_input(output, capture, *options.kernel_rules)
-    _check_target(output, is_folder=form != PERFETTO, force=force)
-    from nsyswrap.report import report_of  # noqa: PLC0415 - heavy; loaded when a capture is read
-
-    context = trace_context(capture, options)
-    report = report_of(context, options.window)
-    try:
-        if form == CSV:
-            _write_csv(report, output)
-        else:
-            from nsyswrap.timeline.event_frames import event_frames, touching  # noqa: PLC0415
-
-            idle = report.section("idle")
-            frames = event_frames(context, idle.tables["gaps"] if idle else None)
-            frames = touching(frames, report.window) if within_window else frames
-            (_write_perfetto if form == PERFETTO else _write_parquet)(report, frames, output)
-    except OSError as error:
-        raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another path with -o") from error
-    click.echo(f"wrote {printable(str(output))}", err=True)
-
-
-def _check_target(output: Path, *, is_folder: bool, force: bool) -> None:
-    """Check, before the capture is read, that the result can be written.
-
-    Raises:
-        UsageError: The target is of the wrong kind, or exists and would be overwritten.
-    """
+    is_folder = form != PERFETTO
     if is_folder and output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file", hint="give a folder with -o")
     if not is_folder and output.is_dir():
@@ -82,30 +50,38 @@ def _check_target(output: Path, *, is_folder: bool, force: bool) -> None:
         raise UsageError(
             f"{output} exists already", hint="give another path with -o, or --force to replace files of the same names"
         )
+    from nsyswrap.report import report_of  # noqa: PLC0415 - heavy; loaded when a capture is read
 
+    context = trace_context(capture, options)
+    report = report_of(context, options.window)
+    try:
+        if form == CSV:
+            from nsyswrap.render import csv_report  # noqa: PLC0415
+            from nsyswrap.sections import SECTIONS  # noqa: PLC0415 - only for this format
 
-def _write_perfetto(report: "Report", frames: Mapping[str, "pd.DataFrame"], output: Path) -> None:
-    from nsyswrap.render import perfetto_trace  # noqa: PLC0415 - only for this format
+            names = ["report.findings.csv", *(f"{each.key}.*.csv" for each in SECTIONS)]
+            with atomic_folder(output, names) as temporary:
+                for key, text in csv_report.tables(report).items():
+                    write_text(text, temporary / f"{key}.csv")
+        else:
+            from nsyswrap.timeline.event_frames import event_frames, touching  # noqa: PLC0415
 
-    with atomic_file(output) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.writelines(perfetto_trace.pieces(report, frames))
+            idle = report.section("idle")
+            frames = event_frames(context, idle.tables["gaps"] if idle else None)
+            frames = touching(frames, report.window) if within_window else frames
+            if form == PERFETTO:
+                from nsyswrap.render import perfetto_trace  # noqa: PLC0415 - only for this format
 
+                with atomic_file(output) as temporary, temporary.open("w", encoding="utf-8") as file:
+                    file.writelines(perfetto_trace.pieces(report, frames))
+            else:
+                from pyarrow import parquet  # noqa: PLC0415 - only for this format
 
-def _write_parquet(report: "Report", frames: Mapping[str, "pd.DataFrame"], output: Path) -> None:
-    from pyarrow import parquet  # noqa: PLC0415 - only for this format
+                from nsyswrap.render.parquet_tables import arrow_tables  # noqa: PLC0415
 
-    from nsyswrap.render.parquet_tables import arrow_tables  # noqa: PLC0415
-
-    with atomic_folder(output) as temporary:
-        for key, table in arrow_tables(report, frames).items():
-            parquet.write_table(table, temporary / f"{key}.parquet", compression="zstd")
-
-
-def _write_csv(report: "Report", output: Path) -> None:
-    from nsyswrap.render import csv_report  # noqa: PLC0415
-    from nsyswrap.sections import SECTIONS  # noqa: PLC0415 - only for this format
-
-    names = ["report.findings.csv", *(f"{each.key}.*.csv" for each in SECTIONS)]
-    with atomic_folder(output, names) as temporary:
-        for key, text in csv_report.tables(report).items():
-            write_text(text, temporary / f"{key}.csv")
+                with atomic_folder(output) as temporary:
+                    for key, table in arrow_tables(report, frames).items():
+                        parquet.write_table(table, temporary / f"{key}.parquet", compression="zstd")
+    except OSError as error:
+        raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another path with -o") from error
+    click.echo(f"wrote {printable(str(output))}", err=True)

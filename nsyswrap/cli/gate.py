@@ -65,7 +65,7 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
     metavar="PERCENT",
     default=5.0,
     show_default=True,
-    help="Smallest slowdown that must not pass unseen; cannot tell if the noise is too large for it.",
+    help="Smallest slowdown that matters. Where the noise is larger, the gate cannot tell.",
 )
 @click.option("--allow-one", is_flag=True, help="Decide by fewer than three new runs; slowdowns are found less often.")
 @click.option("--series", default="", metavar="NAME", help="The runs of the history that were added with this name.")

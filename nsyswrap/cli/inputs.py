@@ -19,7 +19,6 @@ from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.base.json_codec import DamagedError
 from nsyswrap.capture.result_folder import TRY_NAME
 from nsyswrap.cli.interrupts import leaving_at_once
-from nsyswrap.cli.memory_option import memory_bytes, memory_option
 
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
@@ -32,6 +31,11 @@ REPORT_SUFFIX = ".json"
 
 # What `profile` writes, the quickest to read first.
 CAPTURE_NAMES = ("capture.sqlite", "capture.nsys-rep")
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([MG])B?", re.IGNORECASE)
+_UNITS = {"M": 10**6, "G": 10**9}
+# Reading and analyzing takes at most so much, unless the user allows more.
+MOST_BYTES = 4 * 10**9
 
 capture_argument = click.argument("capture", type=click.Path(path_type=Path))
 
@@ -61,6 +65,34 @@ sections_option = click.option(
     help="Make only these sections of the report, such as ledger,kernels: what they do not need is not read, and there "
     "is no verdict and no plan. The keys are those of the sections in report.json.",
 )
+
+
+def bytes_of(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """Return the bytes in the value of ``--memory``."""
+    if text is None:
+        return None
+    found = _MEMORY.fullmatch(text.strip())
+    if not found or not (size := round(float(found.group(1)) * _UNITS[found.group(2).upper()])):
+        raise UsageError(f"--memory {text!r} is no amount of memory", hint="write it as --memory 4GB or --memory 800MB")
+    return size
+
+
+memory_option = click.option(
+    "--memory",
+    metavar="SIZE",
+    callback=bytes_of,
+    help="Memory that reading and analyzing may take, such as 4GB. Of a capture that needs more, as many steps as fit "
+    "are read in detail, from the middle, and the report says so.  [default: what is free, at most 4GB]",
+)
+
+
+def memory_bytes(given: int | None) -> int:
+    """Return the bytes that may be used: those that the user gives, else what is free, at most ``MOST_BYTES``."""
+    if given is not None:
+        return given
+    from nsyswrap.many.memory import free_bytes  # noqa: PLC0415 - loaded when a capture is read
+
+    return min(free_bytes(), MOST_BYTES)
 
 
 class ReadOptions(NamedTuple):
@@ -205,9 +237,11 @@ def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False
             f"{path} is a finished report: {' and '.join(options.flags())} cannot change its numbers",
             hint=f"give {capture_of(path)}",
         )
-    from nsyswrap.render.json_reader import read_report  # noqa: PLC0415 - loads pandas
+    from nsyswrap.capture_file import folder_of  # noqa: PLC0415 - loads pandas
+    from nsyswrap.render.json_reader import read_report  # noqa: PLC0415
 
-    return read_report(path)
+    found = read_report(path)
+    return dataclasses.replace(found, capture=dataclasses.replace(found.capture, folder=folder_of(path)))
 
 
 def report_of_capture(
@@ -275,8 +309,8 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
     from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
     from nsyswrap.cli.progress import reading  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.loop.extent import between  # noqa: PLC0415
     from nsyswrap.loop.large_capture import ReadRequest, load_within  # noqa: PLC0415
-    from nsyswrap.loop.requested_window import between  # noqa: PLC0415
     from nsyswrap.report import ALL, STEPS  # noqa: PLC0415
     from nsyswrap.sections import unread_tables  # noqa: PLC0415
 

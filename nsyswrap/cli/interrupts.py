@@ -76,7 +76,7 @@ def reserved(options: "CaptureOptions") -> "Iterator[ReservedFolder]":
 
 def stopping_at_once(folder: "Path") -> "AbstractContextManager[None]":
     """Return a block in which an ending signal ends this process without waiting for the analysis."""
-    from nsyswrap.capture.folder_lock import LOCK_NAME  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.result_folder import LOCK_NAME  # noqa: PLC0415 - loaded when something is captured
 
     message, hint = _STOPPED, _RESUME.format(folder)
     return leaving_at_once(message, hint, clean_up=lambda: (folder / LOCK_NAME).unlink(missing_ok=True))

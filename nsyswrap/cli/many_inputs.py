@@ -89,7 +89,19 @@ def _at(path: Path, *, with_reports: bool) -> Iterator[FoundCapture]:
     """Yield the captures of a folder, or a file itself."""
     path = path.absolute()
     if path.is_dir():
-        yield from _in_folder(path, with_reports=with_reports)
+        for root, folders, names in os.walk(path):
+            place, files = Path(root), frozenset(names)
+            is_report = with_reports and REPORT_NAME in files
+            # The report of a job has the numbers of its ranks, and a hidden folder is one of an unfinished run.
+            folders[:] = sorted(
+                each for each in folders if not each.startswith(".") and not (is_report and each.startswith("rank-"))
+            )
+            if is_report:
+                yield FoundCapture(place / REPORT_NAME, _host_from(place / REPORT_NAME))
+            taken = CAPTURE_NAMES if is_report else ()
+            for name in sorted(files):
+                if name.endswith((EXPORT_SUFFIX, *CAPTURE_SUFFIXES)) and name not in taken:
+                    yield FoundCapture(place / name)
     else:
         yield FoundCapture(path, _host_from(path))
 
@@ -109,23 +121,6 @@ def _listed(name: str, *, with_reports: bool) -> Iterator[FoundCapture]:
         # What is missing is a row of the result, and no end.
         for each in matches or [path]:
             yield from _at(each, with_reports=with_reports)
-
-
-def _in_folder(folder: Path, *, with_reports: bool) -> Iterator[FoundCapture]:
-    """Yield the captures below a folder, in order of paths."""
-    for root, folders, names in os.walk(folder):
-        place, files = Path(root), frozenset(names)
-        is_report = with_reports and REPORT_NAME in files
-        # The report of a job has the numbers of its ranks, and a hidden folder is one of an unfinished run.
-        folders[:] = sorted(
-            each for each in folders if not each.startswith(".") and not (is_report and each.startswith("rank-"))
-        )
-        if is_report:
-            yield FoundCapture(place / REPORT_NAME, _host_from(place / REPORT_NAME))
-        taken = CAPTURE_NAMES if is_report else ()
-        for name in sorted(files):
-            if name.endswith((EXPORT_SUFFIX, *CAPTURE_SUFFIXES)) and name not in taken:
-                yield FoundCapture(place / name)
 
 
 def _host_from(path: Path) -> Path | None:

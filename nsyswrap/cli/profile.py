@@ -183,11 +183,18 @@ def recorder(
     options: "CaptureOptions", measured: "dict[str, dict[str, Any]]", launch: Launch | None, *, quiet: bool
 ) -> "Callable[[CaptureResult, Path], None]":
     """Return the function that writes run.json beside a fresh capture, and begins to load the analysis."""
-    from nsyswrap.capture.recorded_run import LINK_RATES  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.arming import program_python  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.recorded_run import LINK_RATES  # noqa: PLC0415
     from nsyswrap.capture.run_record import run_record  # noqa: PLC0415
 
     def write(result: "CaptureResult", folder: Path) -> None:
-        links = measured_links(options, folder, quiet=quiet, kept_only=launch is not None) if measured else {}
+        links = {}
+        if measured:
+            from nsyswrap.capture.product_rates import link_rates  # noqa: PLC0415
+            from nsyswrap.capture.xray_file import ranks_in  # noqa: PLC0415
+
+            announce = announcer("the links between these GPUs, once, for some seconds", quiet=quiet)
+            links = link_rates(program_python(options), ranks_in(folder), announce, kept_only=launch is not None)
         record = run_record(result, options, __version__, measured={**measured, LINK_RATES: links})
         if launch is not None:
             remove_joint_report(result.folder)
@@ -198,56 +205,36 @@ def recorder(
     return write
 
 
+def announcer(what: str, *, quiet: bool) -> "Callable[[], None]":
+    """Return a function that says what is measured, such as "the links between these GPUs"; or nothing."""
+    return lambda: None if quiet else click.echo(f"nsyswrap: measuring {what} ...", err=True)
+
+
 def measured_here(options: "CaptureOptions", *, quiet: bool, kept_only: bool) -> "dict[str, dict[str, Any]]":
-    """Return what is measured once on a machine, by its name in run.json."""
-    from nsyswrap.capture.recorded_run import PRODUCT_RATES, PROFILER_COST  # noqa: PLC0415
-
-    return {
-        PROFILER_COST: measured_cost(options, quiet=quiet, kept_only=kept_only),
-        PRODUCT_RATES: measured_rates(options, quiet=quiet, kept_only=kept_only),
-    }
-
-
-def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = False) -> "dict[str, Any]":
-    """Return what nsys adds to each call on this machine: kept from an earlier measurement, or measured now.
+    """Return what is measured once on a machine, by its name in run.json: what nsys adds to calls, rates of products.
 
     Args:
-        options: What is recorded.
+        options: What is recorded, whose Python has PyTorch.
         quiet: Announce no measurement.
         kept_only: Measure nothing, because other ranks use the machine at the same time.
     """
-    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.arming import program_python  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
+    from nsyswrap.capture.product_rates import product_rates  # noqa: PLC0415
     from nsyswrap.capture.profiler_cost import FAILURE, profiler_cost  # noqa: PLC0415
+    from nsyswrap.capture.recorded_run import PRODUCT_RATES, PROFILER_COST  # noqa: PLC0415
 
     resolved_command(options)  # a command that does not exist is an error before anything is measured
-
-    def announce() -> None:
-        if not quiet:
-            click.echo("nsyswrap: measuring what nsys adds to each call here, once, for up to a minute ...", err=True)
-
-    found = profiler_cost(options, find_nsys(), announce, kept_only=kept_only)
-    if not quiet and FAILURE in found:
-        click.echo(f"nsyswrap: this failed, so the report does not take it out: {printable(found[FAILURE])}", err=True)
-    return found
-
-
-def measured_rates(options: "CaptureOptions", *, quiet: bool, kept_only: bool = False) -> "dict[str, Any]":
-    """Return what products reach on the GPU of this machine: kept from an earlier measurement, or measured now.
-
-    Args:
-        options: What runs, whose Python has PyTorch.
-        quiet: Announce no measurement.
-        kept_only: Measure nothing, because other ranks use the GPU at the same time.
-    """
-    from nsyswrap.capture.arming import program_python  # noqa: PLC0415 - loaded when something is captured
-    from nsyswrap.capture.product_rates import product_rates  # noqa: PLC0415
-
-    def announce() -> None:
-        if not quiet:
-            click.echo("nsyswrap: measuring what products reach on this GPU, once, for some seconds ...", err=True)
-
-    return product_rates(program_python(options), announce, kept_only=kept_only)
+    announce = announcer("what nsys adds to each call here, once, for up to a minute", quiet=quiet)
+    cost = profiler_cost(options, find_nsys(), announce, kept_only=kept_only)
+    if not quiet and FAILURE in cost:
+        click.echo(f"nsyswrap: this failed, so the report does not take it out: {printable(cost[FAILURE])}", err=True)
+    announce = announcer("what products reach on this GPU, once, for some seconds", quiet=quiet)
+    return {
+        PROFILER_COST: cost,
+        PRODUCT_RATES: product_rates(program_python(options), announce, kept_only=kept_only),
+    }
 
 
 def measured_alternatives(report: "Report", options: "CaptureOptions", folder: Path, *, quiet: bool) -> bool:
@@ -269,34 +256,13 @@ def measured_alternatives(report: "Report", options: "CaptureOptions", folder: P
     from nsyswrap.capture.alternatives import FAILURE, measure_alternatives  # noqa: PLC0415 - rarely used
     from nsyswrap.capture.arming import program_python  # noqa: PLC0415
 
-    if not quiet:
-        count = units.counted(len(chosen), "alternative")
-        click.echo(f"nsyswrap: measuring {count} of the costliest operators, for up to 20 seconds ...", err=True)
+    count = units.counted(len(chosen), "alternative")
+    announcer(f"{count} of the costliest operators, for up to 20 seconds", quiet=quiet)()
     found = measure_alternatives(program_python(options), [each.written() for each in chosen])
     if not quiet and FAILURE in found:
         click.echo(f"nsyswrap: this failed, so savings are simulated: {printable(found[FAILURE])}", err=True)
     write_json(folder / ALTERNATIVES_NAME, found)
     return True
-
-
-def measured_links(options: "CaptureOptions", folder: Path, *, quiet: bool, kept_only: bool) -> "dict[str, Any]":
-    """Return how long collectives take between the GPUs of this machine: kept, or measured after a job of ranks.
-
-    Args:
-        options: What ran, whose Python has PyTorch.
-        folder: Its folder, with the steps that each rank timed alone.
-        quiet: Announce no measurement.
-        kept_only: Measure nothing, because other ranks use the GPUs at the same time.
-    """
-    from nsyswrap.capture.arming import program_python  # noqa: PLC0415 - loaded when something is captured
-    from nsyswrap.capture.link_rates import link_rates  # noqa: PLC0415
-    from nsyswrap.capture.steps_alone import ranks_in  # noqa: PLC0415
-
-    def announce() -> None:
-        if not quiet:
-            click.echo("nsyswrap: measuring the links between these GPUs, once, for some seconds ...", err=True)
-
-    return link_rates(program_python(options), ranks_in(folder), announce, kept_only=kept_only)
 
 
 def captured(

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 import click
 
 from nsyswrap.base.errors import NsyswrapError, UsageError
-from nsyswrap.capture.folder_lock import FolderInUseError
-from nsyswrap.capture.result_folder import EXPORT_NAME, RECORD_NAME, REPORT_NAMES
+from nsyswrap.capture.result_folder import EXPORT_NAME, RECORD_NAME, REPORT_NAMES, FolderInUseError
 from nsyswrap.cli.interrupts import leaving_at_once
 
 if TYPE_CHECKING:
@@ -148,8 +147,8 @@ def finish_rank(
     Returns:
         The folder of the joint report; None where it was not made here.
     """
-    from nsyswrap.capture.folder_lock import folder_lock  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.launcher import rank_folder  # noqa: PLC0415
+    from nsyswrap.capture.result_folder import folder_lock  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.cli.rank_reports import report_of_ranks  # noqa: PLC0415
 
     job = folder.parent

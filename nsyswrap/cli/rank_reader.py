@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nsyswrap.base.errors import ExportError
-from nsyswrap.capture.recorded_run import recorded_host, recorded_profiler_cost, recorded_steps_alone
+from nsyswrap.capture.recorded_run import PROFILER_COST, recorded_host, recorded_steps_alone, recorded_value
 from nsyswrap.capture_file import xray_of
 from nsyswrap.cli.inputs import sqlite_export
 from nsyswrap.events.host_record import read_record
@@ -64,7 +64,7 @@ def rank_report(source: RankCapture, trace: Trace) -> RankReport:
     return RankReport(
         *(source.name, trace, source.rank, source.world_size),
         host=read_record(recorded_host(source.path), trace.epoch_ns),
-        profiler_cost=read_cost(recorded_profiler_cost(source.path)),
+        profiler_cost=read_cost(recorded_value(source.path, PROFILER_COST)),
         steps_alone=read_steps_alone(recorded_steps_alone(source.path)),
         xray=partial(xray_of, source.path),
     )

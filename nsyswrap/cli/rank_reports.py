@@ -8,20 +8,12 @@ from pathlib import Path
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.recorded_run import (
-    CAPTURE_SUFFIXES,
-    recorded_copy_rates,
-    recorded_link_rates,
-    recorded_product_rates,
-    recorded_rank,
-)
+from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES, recorded_rank
+from nsyswrap.capture_file import with_rates
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
 from nsyswrap.cli.many_ranks import report_of_many
 from nsyswrap.cli.progress import working
 from nsyswrap.cli.rank_reader import RankCapture, rank_report
-from nsyswrap.hardware.copy_rates import read_rates
-from nsyswrap.hardware.link_rates import read_link_rates
-from nsyswrap.hardware.product_rates import read_product_rates
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Report
 from nsyswrap.ranks.join import join
@@ -89,12 +81,7 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         rank, size = recorded_rank(capture)
         named = rank_in_name(capture) if rank is None else rank
         sources.append(RankCapture(capture, "/".join(capture.parts[-2:]), named, size))
-    settings = replace(
-        options.settings(),
-        copy_rates=read_rates(recorded_copy_rates(captures[0])),
-        product_rates=read_product_rates(recorded_product_rates(captures[0])),
-        link_rates=read_link_rates(recorded_link_rates(captures[0])),
-    )
+    settings = with_rates(options.settings(), captures[0])
     if len(sources) > ALL_IN_DETAIL:
         return report_of_many(sources, settings, options.window, with_timeline=with_timeline)
     return report_of_all(sources, settings, options.window, with_timeline=with_timeline)

@@ -22,8 +22,8 @@ def redact(*, capture: Path, output: Path, force: bool) -> None:
 
     It leaves out the environment, host name, user name, home and working folders, other processes, and the program's
     output. Times, sizes and counts stay the same, and nsys's own reports can read it. It also holds what `profile`
-    measured beside the capture: the profiler's own cost, the rates of copies, and the X-ray step. NVTX range texts of
-    the program stay, with the names above removed: check them before you share the file.
+    measured beside the capture: the profiler's own cost, rates of copies, alternatives, and the X-ray step. NVTX range
+    texts of the program stay, with the names above removed: check them before you share the file.
 
     \b
       nsyswrap redact capture.nsys-rep -o shared.sqlite

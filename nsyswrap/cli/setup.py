@@ -3,8 +3,8 @@
 import click
 
 from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.capture.doctor import Status, self_test
 from nsyswrap.capture.install import ensure_nsys
-from nsyswrap.capture.self_test import Status, self_test
 
 
 @click.command()

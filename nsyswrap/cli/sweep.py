@@ -118,7 +118,7 @@ def finished_sweep(source: Path, settings: "SweepSettings") -> "Sweep":
         UsageError: The file does not describe a sweep.
         ExportError: A file cannot be read or written.
     """
-    from nsyswrap.capture.folder_lock import folder_lock  # noqa: PLC0415 - loaded when something is run
+    from nsyswrap.capture.result_folder import folder_lock  # noqa: PLC0415 - loaded when something is run
     from nsyswrap.cli.sweep_runs import planned_seed, run_all  # noqa: PLC0415
     from nsyswrap.sweep.cells import cells_of  # noqa: PLC0415
     from nsyswrap.sweep.results import sweep_of  # noqa: PLC0415

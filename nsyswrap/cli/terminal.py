@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 WIDEST = 120
 NARROWEST = 60
 PIPED = 80
+UNLIMITED = 100_000
 SUMMARY = "summary"
 """The default view: the text of the report."""
 
@@ -40,7 +41,8 @@ def rendered(
         form: A format of ``nsyswrap.render``, or ``brief``: the answer in 20 lines of text.
         report: The report.
         to_terminal: Whether the result goes to ``stream``, which may be a terminal.
-        view: A view of ``nsyswrap.render.views``, or ``SUMMARY``. Its lines are cut only on a terminal.
+        view: A kind of ``nsyswrap.render.documents`` in the layout of another tool, or ``SUMMARY``. In a pipe or a file
+            its lines are whole.
         stream: Where it would be printed; stdout if None.
     """
     from nsyswrap.render import documents, render  # noqa: PLC0415 - loads pandas
@@ -50,11 +52,8 @@ def rendered(
     if form not in {"text", "brief"}:
         return render(form, report)
     is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
-    if view != SUMMARY:
-        from nsyswrap.render import views  # noqa: PLC0415 - rarely used
-
-        return views.VIEWS[view](report, width=shutil.get_terminal_size().columns if is_terminal else None)
-    return documents.render("report", form, report, width=_width(is_terminal), colour=_has_colour(is_terminal))
+    kind, width = ("report", _width(is_terminal)) if view == SUMMARY else (view, columns() or UNLIMITED)
+    return documents.render(kind, form, report, width=width, colour=_has_colour(is_terminal))
 
 
 def rendered_result(

@@ -52,7 +52,12 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
     help="The result of `profile` for this program: what its plan advises is tried first, and its report gets the "
     "measured savings.  [default: the newest one below reports/]",
 )
-@click.option("--only", multiple=True, metavar="CHANGE", help="Try this change only; may be repeated.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="CHANGE",
+    help="Try this change only, or one of its values, as in compile=default; may be repeated.",
+)
 @click.option(
     "--allow-precision", is_flag=True, help="Also try changes of the precision of the model, such as autocast."
 )
@@ -88,10 +93,11 @@ def try_(  # noqa: PLR0913 - one parameter an option
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - so that --help stays fast
     from nsyswrap.experiments.changes import experiments  # noqa: PLC0415
     from nsyswrap.experiments.search import try_changes  # noqa: PLC0415
+    from nsyswrap.experiments.tried.experiment import parts_of  # noqa: PLC0415
     from nsyswrap.experiments.tried_section import planned_order  # noqa: PLC0415
     from nsyswrap.experiments.try_runs import TryOptions  # noqa: PLC0415
 
-    unknown = [each for each in only if each not in experiments()]
+    unknown = [each for each in only if parts_of(each)[0] not in experiments()]
     if unknown:
         raise UsageError(f"there is no change {unknown[0]!r}", hint=f"Choose from: {', '.join(experiments())}.")
     folder = before or newest_run(command[0])

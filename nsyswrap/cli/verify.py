@@ -41,7 +41,7 @@ _KEPT = ("base.json", "new.json")
     metavar="PERCENT",
     default=5.0,
     show_default=True,
-    help="Smallest change of time that must not pass unseen.",
+    help="Smallest change of time that matters.",
 )
 @click.option(
     "--turns",

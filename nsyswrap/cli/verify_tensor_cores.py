@@ -20,14 +20,14 @@ from nsyswrap.cli.capture_options import program
 from nsyswrap.cli.inputs import kernel_rules_option, read_kernel_rules, sqlite_export
 from nsyswrap.cli.output import check_new, check_not_input, force_option, output_option, write_result
 from nsyswrap.cli.progress import shown
+from nsyswrap.cli.terminal import rendered_result
 
 if TYPE_CHECKING:
     from nsyswrap.base.intervals import Window
-    from nsyswrap.capture.kernel_counters import CounterRequest
-    from nsyswrap.capture.ncu import Ncu
+    from nsyswrap.capture.kernel_counters import CounterRequest, Ncu
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
     from nsyswrap.loop.context import TraceContext
-    from nsyswrap.render.agreement_view import Measured
+    from nsyswrap.render.agreement_document import Measured
     from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
     from nsyswrap.sections.tensor_cores.name_agreement import Agreement, KernelChoice
 
@@ -105,7 +105,6 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
     Exit code 1 if the name of a kernel above 0.1 % of kernel time is wrong, 3 if nothing could be measured.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.hardware.kernel_names.user_rules import rules_text  # noqa: PLC0415 - heavy
-    from nsyswrap.render.agreement_view import FORMS  # noqa: PLC0415 - loads pandas
     from nsyswrap.sections.tensor_cores.name_agreement import rules_from  # noqa: PLC0415
 
     for file in filter(None, (output, save_rules, save_counters)):
@@ -114,7 +113,7 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
             raise UsageError(f"{file}: its folder does not exist", hint="create the folder first")
         check_not_input(file, capture, *([] if file is save_rules else kernel_rules))
     found = measured(MeasurementRequest(command, capture, launches, timeout, kernel_rules, python))
-    write_result(FORMS[form](found), output, force=force)
+    write_result(rendered_result("agreement", form, found, to_terminal=output is None), output, force=force)
     if save_counters is not None:
         write_result(found.counters, save_counters, force=force)
     if save_rules is not None:
@@ -147,9 +146,9 @@ class MeasurementRequest:
 
 def measured(request: MeasurementRequest) -> "Measured":
     """Choose kernels, measure them, and compare their names with the counters."""
-    from nsyswrap.capture.ncu import find_ncu  # noqa: PLC0415
+    from nsyswrap.capture.kernel_counters import find_ncu  # noqa: PLC0415
     from nsyswrap.hardware.tensor_cores import has_tensor_cores  # noqa: PLC0415
-    from nsyswrap.render.agreement_view import Measured  # noqa: PLC0415
+    from nsyswrap.render.agreement_document import Measured  # noqa: PLC0415
     from nsyswrap.sections.tensor_cores.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
 
     learned = read_kernel_rules(request.kernel_rules)

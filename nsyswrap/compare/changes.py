@@ -104,8 +104,20 @@ def basis_of(base: Side, new: Side) -> Basis:
 def change_tables(base: Side, new: Side, basis: Basis) -> tuple[ChangeTable, ...]:
     """Return the tables of changes; a table without rows on both sides is left out."""
     scaling = scaling_table(base, new, basis)
+    sides = [_ledger_rows(side, basis) for side in (base, new)]
+    names = [row for row in LEDGER_ROWS if row in sides[0] and row in sides[1]]
+    # Intervals come from the steps, so they fit the ledger only where little time lies between steps.
+    known = basis == "step" and all(
+        run.parts and run.count > 1 and abs(run.between_share) < MOST_BETWEEN for run in (*base.runs, *new.runs)
+    )
+    changes = []
+    for name in names:
+        change = AmountChange(name, sides[0][name], sides[1][name])
+        if known:
+            change = replace(change, difference=_interval(base.runs, new.runs, name, change.delta))
+        changes.append(change)
     tables = [
-        _ledger(base, new, basis),
+        ChangeTable("ledger", "GPU time breakdown", OF_GPUS[basis], _unit("ns", basis), tuple(changes)),
         *([scaling] if scaling is not None else []),
         _tensor_share(base.report, new.report),
         *(_table(source, base, new, basis) for source in SOURCES if basis == "step" or source.unit == "ns"),
@@ -127,22 +139,6 @@ def fact_changes(base: Report, new: Report) -> tuple[FactChange, ...]:
                 values = (fact.value if fact is not None else None for fact in (before, now))
                 found.append(FactChange(key, title, label, known.unit, *values))
     return tuple(found)
-
-
-def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
-    sides = [_ledger_rows(side, basis) for side in (base, new)]
-    names = [row for row in LEDGER_ROWS if row in sides[0] and row in sides[1]]
-    # Intervals come from the steps, so they fit the ledger only where little time lies between steps.
-    known = basis == "step" and all(
-        run.parts and run.count > 1 and abs(run.between_share) < MOST_BETWEEN for run in (*base.runs, *new.runs)
-    )
-    changes = []
-    for name in names:
-        change = AmountChange(name, sides[0][name], sides[1][name])
-        if known:
-            change = replace(change, difference=_interval(base.runs, new.runs, name, change.delta))
-        changes.append(change)
-    return ChangeTable("ledger", "GPU time breakdown", OF_GPUS[basis], _unit("ns", basis), tuple(changes))
 
 
 def _interval(base: Sequence[MeasuredSteps], new: Sequence[MeasuredSteps], row: str, shown: float) -> Interval[float]:

@@ -119,11 +119,6 @@ def _notes(states: dict[str, str], predicted: Interval[int] | None, measured: in
         return [*notes, "The two runs cannot be compared, so the prediction is not checked."]
     if predicted is None:
         return [*notes, "The plan has no time for this set of changes, because it makes them in another order."]
-    return [*notes, _score(predicted, measured)]
-
-
-def _score(predicted: Interval[int], measured: int) -> str:
-    """Return one sentence on the prediction and the measured step."""
     said, now = units.duration_range(*predicted.ends), units.duration(measured)
     if _holds(predicted, measured):
         verdict = "as predicted"
@@ -131,4 +126,4 @@ def _score(predicted: Interval[int], measured: int) -> str:
         verdict = f"{units.share(measured / max(predicted.high, 1) - 1)} more than predicted"
     else:
         verdict = f"{units.share(1 - measured / predicted.low)} less than predicted"
-    return f"The plan predicted a mean step of {said}; it takes {now}: {verdict}."
+    return [*notes, (f"The plan predicted a mean step of {said}; it takes {now}: {verdict}.")]

@@ -59,14 +59,14 @@ class Alternative:
     tf32: bool = False
     benchmark: bool = False
 
-    def written(self) -> dict[str, Any]:
-        """Return it as the file has it."""
+    def written(self, *, texts: bool = True) -> dict[str, Any]:
+        """Return it as the file has it; without texts among arguments where these may be private."""
         return {
             "kind": self.kind,
             "operators": [
                 {
                     "name": each.name,
-                    "inputs": [written_argument(one) for one in each.inputs],
+                    "inputs": [written_argument(one, texts=texts) for one in each.inputs],
                     "outputs": [written_argument(one) for one in each.outputs],
                 }
                 for each in self.operators
@@ -118,6 +118,16 @@ class MeasuredAlternatives:
     found: Mapping[Alternative, MeasuredAlternative] = field(default_factory=dict)
     reasons: Mapping[Alternative, str] = field(default_factory=dict)
     failure: str = ""
+
+    def shared(self) -> dict[str, object]:
+        """Return what was measured as the file has it, fit to share: without texts of the program."""
+        rows = [
+            each.written(texts=False)
+            | {"before_ms": of.before_ms, "after_ms": of.after_ms, "difference": 0.0}
+            | {"ratio": [of.ratio.low, of.ratio.point, of.ratio.high]}
+            for each, of in self.found.items()
+        ]
+        return {"schema": SCHEMA, "gpu": self.gpu, "alternatives": rows} if rows else {}
 
 
 NO_ALTERNATIVES = MeasuredAlternatives()

@@ -65,23 +65,13 @@ class CounterSamples:
         return counter_samples(self.name, self.device_id, self.start, self.end, np.maximum(self.value - 1, 0))
 
     def sampled(self, start: Times, end: Times) -> Times:
-        """Return how many ns of each interval were sampled.
-
-        Args:
-            start: Starts in ns, shape (n,).
-            end: Ends in ns, not before the starts, shape (n,).
-        """
+        """Return how many ns of each interval were sampled."""
         one = np.ones_like(self.value)
         result: Times = self._before(end, self.sampled_before, one) - self._before(start, self.sampled_before, one)
         return result
 
     def integral(self, start: Times, end: Times) -> Times:
-        """Return the time integral of the value over each interval, in per cent times ns.
-
-        Args:
-            start: Starts in ns, shape (n,).
-            end: Ends in ns, not before the starts, shape (n,).
-        """
+        """Return the time integral of the value over each interval, in per cent times ns."""
         sums = self.integral_before
         result: Times = self._before(end, sums, self.value) - self._before(start, sums, self.value)
         return result

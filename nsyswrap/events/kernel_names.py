@@ -40,13 +40,7 @@ class KernelNames:
 
 
 def find_kernel_names(trace: Trace, operations: Operations, learned: Sequence[NameRule] = ()) -> KernelNames:
-    """Return the classified names of the kernels of a trace.
-
-    Args:
-        trace: The tables of one export.
-        operations: Its operations.
-        learned: Rules from files, which come before our own.
-    """
+    """Return the classified names of the kernels of a trace."""
     able = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
     without = {gpu.device_id for gpu in trace.gpus if not has_tensor_cores(gpu.name, gpu.compute_capability)}
     rows = operations.from_table(tables.KERNELS)

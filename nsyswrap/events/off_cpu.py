@@ -68,14 +68,7 @@ def _places(trace: Trace) -> dict[int, slice]:
 
 
 def find_core_waits(samples: Samples, moments: Moments, start_ns: int, end_ns: int) -> Spans:
-    """Return when a thread was ready without a core inside an interval.
-
-    Args:
-        samples: Its run time and its time without a core.
-        moments: What it did.
-        start_ns: Begin of the interval.
-        end_ns: End of the interval.
-    """
+    """Return when a thread was ready without a core inside an interval."""
     at = samples.at
     if len(at) < 2:  # noqa: PLR2004 - a difference needs two samples
         return NOTHING

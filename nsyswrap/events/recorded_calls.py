@@ -22,7 +22,7 @@ import numpy.typing as npt
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, covered
 from nsyswrap.base.memo import memo
 from nsyswrap.events.api_calls import calls_named
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.events.thread_states import ThreadStates
@@ -164,16 +164,7 @@ def find_recorded_calls(  # noqa: PLR0913, PLR0917 - what the calls and their wo
     states: ThreadStates,
     cost: ProfilerCost,
 ) -> dict[int, tuple[CallTimes, ...]]:
-    """Return the recorded calls of threads inside a window.
-
-    Args:
-        trace: The tables of one export.
-        operations: All that ran on the GPUs.
-        names: What the names of the kernels say.
-        window: Interval of time; calls that begin outside it are left out.
-        states: What the threads do inside the window.
-        cost: What nsys adds to a call.
-    """
+    """Return the recorded calls of threads inside a window."""
     by_thread: dict[int, list[CallTimes]] = {int(each): [] for each in states.activity}
     for thread, times in (
         *_cuda_calls(trace, operations, names, window, by_thread),

@@ -29,8 +29,7 @@ from nsyswrap.base.rows import chosen
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
 from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
-from nsyswrap.events.host_marks import find_marks
-from nsyswrap.events.host_record import NO_RECORD, NO_SAMPLES, HostRecord
+from nsyswrap.events.host_record import NO_RECORD, NO_SAMPLES, HostRecord, find_marks
 from nsyswrap.events.off_cpu import Moments, find_core_waits, find_fault_waits, find_off_cpu
 from nsyswrap.events.operations import Operations
 from nsyswrap.trace import tables
@@ -132,7 +131,13 @@ def find_thread_states(  # noqa: PLR0913, PLR0917 - what the states follow from
     """
     marks = find_marks(trace)
     names, name_index = _names(trace, marks["text"], record)
-    calls = _find_calls(trace, operations, window, names, name_index)
+    calls = {}
+    for spec, kind_of in KIND_OF.items():
+        numbers = numbers_by_name(trace, spec, _code_of(kind_of, names), np.int32)
+        changed, codes = np.empty(0, np.intp), np.empty(0, np.int32)
+        if spec == tables.CALLS:
+            changed, codes = _changed_codes(trace, operations, numbers, name_index)
+        calls[spec] = CodedCalls(trace[spec], numbers, changed, codes, window)
     sources = _Sources(trace, calls, marks, frozenset(array(marks, "thread").tolist()), names, record, helped)
     activity = {thread: _activity(sources, window, thread) for thread in sorted(set(threads))}
     return ThreadStates(trace, MappingProxyType(activity), names, MappingProxyType(name_index))
@@ -158,17 +163,7 @@ def _indices(ids: Times, name_index: Mapping[int, int]) -> npt.NDArray[np.int32]
 
 
 class _Sources(NamedTuple):
-    """What the states of a thread follow from.
-
-    Attributes:
-        trace: The tables of one export.
-        calls: Each table of calls.
-        marks: Work of the host that nsyswrap marks.
-        marked: The threads that have marks.
-        names: Name of each name index.
-        record: What was sampled of the host.
-        helped: When a thread waits for threads that work for it.
-    """
+    """What the states of a thread follow from."""
 
     trace: Trace
     calls: Mapping[TableSpec, CodedCalls]
@@ -177,20 +172,6 @@ class _Sources(NamedTuple):
     names: tuple[str, ...]
     record: HostRecord
     helped: Mapping[int, Spans]
-
-
-def _find_calls(
-    trace: Trace, operations: Operations, window: Window, names: tuple[str, ...], name_index: Mapping[int, int]
-) -> dict[TableSpec, CodedCalls]:
-    """Return each table of calls with the state codes of its rows."""
-    by_table = {}
-    for spec, kind_of in KIND_OF.items():
-        numbers = numbers_by_name(trace, spec, _code_of(kind_of, names), np.int32)
-        changed, codes = np.empty(0, np.intp), np.empty(0, np.int32)
-        if spec == tables.CALLS:
-            changed, codes = _changed_codes(trace, operations, numbers, name_index)
-        by_table[spec] = CodedCalls(trace[spec], numbers, changed, codes, window)
-    return by_table
 
 
 def _changed_codes(

@@ -170,8 +170,3 @@ def alters_of(specs: Sequence[str]) -> str:
     """Return what several changes alter of the results: that of the one that alters most."""
     found = [experiments()[parts_of(each)[0]].alters for each in specs]
     return max(found, key=ALTERED.index, default=NOTHING)
-
-
-def is_allowed(experiment: Experiment, *, with_precision: bool) -> bool:
-    """Return whether a change may be tried: one of the mathematics only where the user allows it."""
-    return with_precision or experiment.alters != MATHEMATICS

@@ -7,22 +7,21 @@
 """
 
 import json
-import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from nsyswrap.capture.annotate.process_start import EXPERIMENTS_VARIABLE
 from nsyswrap.capture.baseline import run_alone
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.compare.bootstrap import student_limit
-from nsyswrap.experiments.tried.start import EVENTS_SUFFIX
+from nsyswrap.experiments import work_record
+from nsyswrap.experiments.tried.start import EVENTS_SUFFIX, REQUEST_VARIABLE
+from nsyswrap.experiments.verify_runs import WorkRun, observer, work_run
 
-PACKAGE = Path(__file__).parent
 # After so many pairs of blocks it is judged whether the result is sure. Each look may be wrong by chance, so each has
 # its part of the 5 % (Bonferroni). Source: ours.
 LOOKS = (4, 6, 9, 14, 20)
@@ -44,11 +43,11 @@ class Request:
         is_for_loader: Whether to end before the turns where the loop waits for its loaders.
         budget_s: Seconds for all turns, from the import of torch.
         block_s: Seconds of a block of steps.
-        with_precision: Whether changes of the precision of the model may be made.
         allow_writes: Whether files that exist may be changed.
         hang_s: Seconds without a step after which a change counts as one that hangs.
         own_files: Files that an earlier run has made, which may be written again.
-        seed: Seed of random numbers.
+        proved_steps: Steps whose work is recorded, with the base made in them; 0 for no record.
+        roundoff: Relative rounding error that each sum of this record gets at random.
     """
 
     base: tuple[str, ...] = ()
@@ -59,11 +58,11 @@ class Request:
     is_for_loader: bool = False
     budget_s: float = 300.0
     block_s: float = 0.5
-    with_precision: bool = False
     allow_writes: bool = False
     hang_s: float = 300.0
     own_files: tuple[str, ...] = ()
-    seed: int = 0
+    proved_steps: int = 0
+    roundoff: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +74,14 @@ class Answer:
         events: What the process with most steps noted, in order; those of the others are left out.
         paths: Files that processes of the program made.
         refused: File that the program was about to change, and was ended for; empty for none.
+        work: The record of its work; None where none was wanted.
     """
 
     exit_code: int
     events: tuple[dict[str, Any], ...]
     paths: tuple[str, ...] = ()
     refused: str = ""
+    work: WorkRun | None = None
 
     def of(self, kind: str) -> Iterator[dict[str, Any]]:
         """Yield the events of one kind."""
@@ -109,12 +110,19 @@ class Answer:
         return next((str(each["words"]) for each in self.of("exception")), "")
 
 
-def run_request(request: Request, options: CaptureOptions) -> Answer:
+def _exit_code(options: CaptureOptions) -> int:
+    return run_alone(options).exit_code
+
+
+def run_request(
+    request: Request, options: CaptureOptions, exit_code: Callable[[CaptureOptions], int] = _exit_code
+) -> Answer:
     """Run a program once with what it is to try.
 
     Args:
         request: What to try.
         options: How to run the program; nothing is recorded.
+        exit_code: Runs it and returns its exit code.
 
     Raises:
         CaptureError: The program cannot be run.
@@ -124,22 +132,31 @@ def run_request(request: Request, options: CaptureOptions) -> Answer:
     with tempfile.TemporaryDirectory(prefix="nsyswrap-try-") as folder:
         path = Path(folder) / "request.json"
         path.write_text(json.dumps({**asdict(request), "limits": limits, "looks": LOOKS}), encoding="utf-8")
-        run = run_alone(
+        own = {
+            **observer("tried.start"),
+            REQUEST_VARIABLE: str(path),
+            work_record.FOLDER_VARIABLE: folder,
+            work_record.ROUNDOFF_VARIABLE: repr(request.roundoff),
+            "PYTHONHASHSEED": "0",
+        }
+        code = exit_code(
             replace(
                 options,
                 annotate=True,
-                environment=(*options.environment, (EXPERIMENTS_VARIABLE, f"{PACKAGE}{os.pathsep}{path}")),
+                environment=(*options.environment, *own.items()),
                 timeout_s=_HANGS_AFTER * request.budget_s + _START_S,
             )
         )
         processes = [_events(each) for each in sorted(Path(folder).glob(f"*{EVENTS_SUFFIX}"))]
+        every = [each for events in processes for each in events]
+        said = next((str(each["words"]) for each in every if each["event"] == "exception"), "")
+        work = work_run(Path(folder), code, said, options.cwd or Path.cwd(), {}) if request.proved_steps else None
     longest = max(
         processes, key=lambda events: sum(each["event"] in {"ready", "result"} for each in events), default=()
     )
-    every = [each for events in processes for each in events]
     made = tuple(dict.fromkeys(str(each["path"]) for each in every if each["event"] == "makes"))
     refused = next((str(each["path"]) for each in every if each["event"] == "refused"), "")
-    return Answer(run.exit_code, tuple(longest), made, refused)
+    return Answer(code, tuple(longest), made, refused, work)
 
 
 def _events(path: Path) -> tuple[dict[str, Any], ...]:

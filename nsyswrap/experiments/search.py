@@ -4,7 +4,7 @@
 
     1. turns in one process, unless the loop waits for its loaders; then first: the knee of the workers
     2. what needs a process of its own, in processes that alternate, with the changes so far
-    3. all changes together against none, with the losses of the same steps
+    3. all changes together against none: the times, and the work of the same steps
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,26 +16,27 @@ from nsyswrap.base import units
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.experiments.changes import experiments
 from nsyswrap.experiments.loader_search import LoaderPoint, find_knee
-from nsyswrap.experiments.losses import compare_losses
 from nsyswrap.experiments.outcome import (
     FAILED,
     NOT_APPLICABLE,
     Trial,
     TriedChange,
     alters_of,
-    is_allowed,
     kept_of,
     outcomes_of,
 )
 from nsyswrap.experiments.process_turns import ProcessTurns, Variant
+from nsyswrap.experiments.proof import Prover
 from nsyswrap.experiments.request import Answer, run_request
-from nsyswrap.experiments.tried.experiment import parts_of, spec_of
+from nsyswrap.experiments.tried.experiment import MATHEMATICS, parts_of, spec_of
 from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET
 from nsyswrap.experiments.try_runs import NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
 WORKERS = "workers"
 # Seconds of steps for each number of workers. Source: ours.
 _SEARCH_S = 2.0
+# Of the time that is left; the rest is for new processes. Source: ours.
+_TURNS_SHARE = 0.6
 
 
 def try_changes(wanted: TryOptions, options: CaptureOptions, run: Run = run_request) -> Trial:
@@ -64,9 +65,10 @@ class _Search:
 
     def __init__(self, wanted: TryOptions, session: TryRuns) -> None:
         self._session, known = session, experiments()
-        order = [each for each in wanted.order if is_allowed(known[each], with_precision=wanted.with_precision)]
-        self._turns = tuple(each for each in order if known[each].is_in_turns)
-        self._processes = tuple(each for each in order if not known[each].is_in_turns)
+        order = [(known[parts_of(each)[0]], each) for each in wanted.order]
+        order = [each for each in order if wanted.with_precision or each[0].alters != MATHEMATICS]
+        self._turns = tuple(spec for each, spec in order if each.is_in_turns)
+        self._processes = tuple(spec for each, spec in order if not each.is_in_turns)
         self._say = wanted.say
         self._found: list[TriedChange] = []
         self._notes: list[str] = []
@@ -108,6 +110,7 @@ class _Search:
         done, ready = list[str](), dict[str, Any]()
         while True:
             answer = self._session.answer(
+                budget_s=_TURNS_SHARE * self._session.left_s,
                 base=self._base,
                 turns=tuple(each for each in self._turns if each not in done),
                 without=tuple(each.spec for each in self._found),
@@ -168,7 +171,7 @@ class _Search:
             raise NoMoreRunsError(turns.stopped)
 
     def _check_all(self) -> None:
-        """Compare all changes to make with none: the times, and the losses of the same steps."""
+        """Compare all changes to make with none: the times, and the work of the same steps."""
         if not self._base:
             return
         turns = self._against_none
@@ -180,25 +183,30 @@ class _Search:
         if together.verdict == FAILED:
             self._found = [replace(each, kept=False) for each in self._found]
             raise NoMoreRunsError(f"All changes together end the program: {together.words}.")
-        if not base or not new:
-            raise NoMoreRunsError(turns.stopped)
-        checked = compare_losses(base, new, alters_of(self._base))
-        self._notes.append(checked.words)
-        if checked.agree is False:
-            self._leave_out(base)
+        self._notes += [turns.stopped] if turns.stopped else []
+        self._say("the work of all changes together and of none is compared")
+        prover = Prover(self._session, base)
+        proof = prover.prove(self._base, new)
+        self._notes.append(proof.words)
+        if proof.agree is False:
+            self._leave_out(prover)
             return
         if together.verdict != CANNOT_TELL:
             self._found = [*(each for each in self._found if each.spec != SET), replace(together, spec=SET)]
 
-    def _leave_out(self, base: Sequence[Answer]) -> None:
-        """Leave out the changes that alter the losses by more than they imply; all of them where none does alone."""
+    def _leave_out(self, prover: Prover) -> None:
+        """Leave out the changes that do other work; all of them where none does alone."""
         wrong = set[str]()
-        for spec in self._base:
-            checked = compare_losses(base, [self._session.timed((spec,), _SEARCH_S)], alters_of([spec]))
-            if checked.agree is False:
-                wrong.add(spec)
+        try:
+            for spec in self._base:
+                timed = self._session.timed((spec,), _SEARCH_S, before_proof=False)
+                if prover.prove([spec], [timed]).agree is False:
+                    wrong.add(spec)
+        except NoMoreRunsError as error:
+            wrong = set()
+            self._notes.append(str(error))
         wrong = wrong or set(self._base)
-        words = "alters the losses by more than it implies"
+        words = "does other work"
         self._found = [
             replace(each, kept=False, words=words) if wrong & set(each.specs) else each
             for each in self._found

@@ -12,9 +12,13 @@ from nsyswrap.experiments.request import Answer, Request, run_request
 
 Run = Callable[[Request, CaptureOptions], Answer]
 
+# Steps that are compared: the first ones, in which nothing is changed yet, and some after them. Source: ours.
+PROVED_STEPS = 40
+# Runs for which time is kept: with the changes, without them, and with rounding errors.
+_PROOF_RUNS = 3
 _KILLED, _ENDED = SIGNALED + signal.SIGKILL, SIGNALED + signal.SIGTERM
 HUNG, OUT_OF_MEMORY = "the program hung and was ended", "the program was killed, as for want of memory"
-NO_TIME = "The budget ended before all changes were tried: give --budget more."
+NO_TIME = "The budget ended before all runs were made: give --budget more."
 WRITES = "The program writes files and may not run again, so not all changes were tried: allow it with --allow-writes."
 
 
@@ -23,7 +27,7 @@ class TryOptions:
     """What to try, and how long.
 
     Attributes:
-        order: Keys of the experiments, the first one first.
+        order: Keys of the experiments, with a value where only that is tried, the first one first.
         budget_s: Seconds for all runs.
         with_precision: Whether the precision of the model may be changed.
         allow_writes: Whether files that exist may be changed, and the program may write its files again.
@@ -91,7 +95,6 @@ class TryRuns:
                 raise NoMoreRunsError(WRITES)
         request = Request(
             **{"budget_s": self.left_s if budget_s is None else budget_s, **fields},  # type: ignore[arg-type]
-            with_precision=self.wanted.with_precision,
             allow_writes=self.wanted.allow_writes,
             own_files=self._made,
         )
@@ -100,13 +103,30 @@ class TryRuns:
         _check(found, has_base=bool(request.base))
         return found
 
-    def timed(self, base: Sequence[str], timed_s: float) -> Answer:
+    def recorded(self, base: Sequence[str], roundoff: float = 0.0) -> Answer:
+        """Run the program once with some changes, and record the work of its first steps.
+
+        Args:
+            base: The changes.
+            roundoff: Relative rounding error that each sum gets at random; 0 for none.
+
+        Raises:
+            NoMoreRunsError: The budget has ended, or the user does not allow it.
+        """
+        return self.answer(base=tuple(base), proved_steps=PROVED_STEPS, roundoff=roundoff)
+
+    def timed(self, base: Sequence[str], timed_s: float, *, before_proof: bool = True) -> Answer:
         """Run the program once with some changes, and time its steps without turns.
+
+        Args:
+            base: The changes.
+            timed_s: Seconds of steps.
+            before_proof: Whether time must be left to record the work later.
 
         Raises:
             NoMoreRunsError: The budget would not last, or the user does not allow it.
         """
-        if self.left_s < self._longest_s:
+        if self.left_s < self._longest_s * (1 + _PROOF_RUNS * before_proof):
             raise NoMoreRunsError(NO_TIME)
         began = time.monotonic()
         found = self.answer(base=tuple(base), timed_s=timed_s)

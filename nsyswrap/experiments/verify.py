@@ -70,6 +70,11 @@ class Timing(NamedTuple):
     new_ns: tuple[float, ...]
     of: str
 
+    @property
+    def is_narrow(self) -> bool:
+        """Return whether the interval says how much faster or slower NEW is."""
+        return self.ratio.high <= _WIDE * self.ratio.low
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -131,7 +136,7 @@ def _faster_or_slower(timing: Timing, find: float) -> str:
     slow = timing.outcome in (Outcome.SLOWER, Outcome.CANNOT_TELL)
     ends = (timing.ratio.low, timing.ratio.point, timing.ratio.high)
     low, point, high = map(units.factor, ends if slow else sorted(1 / each for each in ends))
-    is_wide = timing.ratio.high > _WIDE * timing.ratio.low
+    is_wide = not timing.is_narrow
     match timing.outcome:
         case Outcome.FASTER:
             return "is faster; by how much is uncertain" if is_wide else f"is {point} times as fast ({low} to {high})"
@@ -166,7 +171,7 @@ def verify(
     """
     runs = _Runs((base, new), options, progress)
     found = runs.checks()
-    work, timing, notes = _worst(found), None, []
+    work, timing, notes = worst(found), None, []
     if work is WorkOutcome.SAME and options.most_turns:
         timing = runs.timing()
         if any(isinstance(each, KeptWork) for each in (base, new)):
@@ -175,7 +180,8 @@ def verify(
     return result, runs.kept(0), runs.kept(1)
 
 
-def _worst(found: Sequence[WorkCheck]) -> WorkOutcome:
+def worst(found: Sequence[WorkCheck]) -> WorkOutcome:
+    """Return whether the work is the same by all checks together."""
     outcomes = {each.outcome for each in found}
     return next((each for each in (WorkOutcome.OTHER, WorkOutcome.CANNOT_TELL) if each in outcomes), WorkOutcome.SAME)
 
@@ -225,11 +231,13 @@ class _Runs:
         """Return how far rounding changes the values of a program; None where it is kept without that."""
         if number not in self._growth:
             side, name = self._sides[number], NAMES[number]
+            roundoff = max(map(roundoff_of, self._work))
             if isinstance(side, KeptWork):
-                self._growth[number] = None if side.grown is None else RoundingGrowth(side.roundoff, side.grown)
+                factor = max(roundoff / (side.roundoff or roundoff), 1.0)
+                grown = side.grown
+                self._growth[number] = None if grown is None else RoundingGrowth(side.roundoff, grown, factor)
             else:
                 self._progress(f"recording {name} with rounding errors, to see how far they grow")
-                roundoff = max(map(roundoff_of, self._work))
                 self._growth[number] = growth_of(roundoff, recorded(side, self._options.timeout_s, roundoff))
         return self._growth[number]
 
@@ -274,13 +282,10 @@ def compared(
         words = "Values differ, and no run shows how far rounding changes them. Give a program as BASE."
         return _uncertain(found, words)
     found = checks(base, new, growth)
-    if _worst(found) is not WorkOutcome.OTHER:
+    if worst(found) is not WorkOutcome.OTHER:
         return found
     repeated = again()
-    if (
-        repeated is None
-        or _worst([each for each in checks(new, repeated, growth) if each.is_value]) is WorkOutcome.SAME
-    ):
+    if repeated is None or worst([each for each in checks(new, repeated, growth) if each.is_value]) is WorkOutcome.SAME:
         return found
     return _uncertain(found, "NEW does not repeat itself: two of its own runs differ, too. Set its seeds.")
 
@@ -317,7 +322,7 @@ def decided(base: Sequence[ProgramTime], new: Sequence[ProgramTime], find: float
     times = steps if has_steps else [[each.run_ns for each in side] for side in (base, new)]
     logs = [np.log(np.array(side, dtype=np.float64)) for side in times]
     interval = runs_interval(logs[0], logs[1], confidence)
-    ratio = Interval(*(math.exp(each) for each in (interval.low, interval.point, interval.high)))
+    ratio = interval.map(math.exp)
     outcome = Outcome.CANNOT_TELL
     if ratio.high < 1:
         outcome = Outcome.FASTER

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nsyswrap.base.errors import ExportError, UnfinishedError
-from nsyswrap.base.json_codec import Tree
+from nsyswrap.base.json_codec import Codec, DamagedError, Tree, list_of, null_or, record_of
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.annotate.process_start import OBSERVER_VARIABLE
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.run_dir import private_folder
 from nsyswrap.experiments import work_record
-from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.loop.step_detection import find_timed_steps
 from nsyswrap.trace.tables import array
 
 KEPT_SCHEMA = "nsyswrap.verify-run/1"
@@ -90,25 +90,14 @@ class KeptWork:
     times: tuple[ProgramTime, ...]
 
 
+_ANYTHING = Codec({}, lambda value, _place: value)
+_WORK = record_of(WorkRun, processes=list_of(_ANYTHING))
+_KEPT = record_of(KeptWork, work=_WORK, grown=null_or(_WORK), times=list_of(record_of(ProgramTime)))
+
+
 def kept_tree(kept: KeptWork) -> Tree:
     """Return kept runs as plain values."""
-    return {
-        "schema": KEPT_SCHEMA,
-        "name": kept.name,
-        "work": _run_tree(kept.work),
-        "grown": None if kept.grown is None else _run_tree(kept.grown),
-        "roundoff": kept.roundoff,
-        "times": [list(each) for each in kept.times],
-    }
-
-
-def _run_tree(run: WorkRun) -> Tree:
-    return {
-        "code": run.code,
-        "last_lines": list(run.last_lines),
-        "processes": list(run.processes),
-        "written": dict(run.written),
-    }
+    return {"schema": KEPT_SCHEMA, **_KEPT.write(kept)}
 
 
 def kept_run(path: Path) -> KeptWork:
@@ -122,17 +111,15 @@ def kept_run(path: Path) -> KeptWork:
         tree = json.loads(path.read_text(encoding="utf-8"))
         if tree["schema"] != KEPT_SCHEMA:
             raise ExportError(f"{path} has the schema {tree['schema']}, not {KEPT_SCHEMA}", hint=hint)
-        work, grown = (None if tree[key] is None else _run_of(tree[key]) for key in ("work", "grown"))
-        times = tuple(ProgramTime(*each) for each in tree["times"])
-        if work is None:
-            raise ExportError(f"{path} has no record of work", hint=hint)
-        return KeptWork(tree["name"], work, grown, float(tree["roundoff"]), times)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        found: KeptWork = _KEPT.read(tree, "")
+    except (OSError, ValueError, KeyError, TypeError, DamagedError) as error:
         raise ExportError(f"cannot read {path}: {error}", hint=hint) from error
+    return found
 
 
-def _run_of(tree: Tree) -> WorkRun:
-    return WorkRun(tree["code"], tuple(tree["last_lines"]), tuple(tree["processes"]), tree["written"])
+def observer(module: str) -> dict[str, str]:
+    """Return the variable with which processes of a program load a module of this package and call its ``start``."""
+    return {OBSERVER_VARIABLE: f"{Path(__file__).parent}{os.pathsep}{module}"}
 
 
 def recorded(program: VerifiedProgram, timeout_s: float, roundoff: float = 0.0) -> WorkRun:
@@ -150,7 +137,7 @@ def recorded(program: VerifiedProgram, timeout_s: float, roundoff: float = 0.0) 
         injection = Injection(folder / "start", marks=False)
         injection.prepare()
         own = {
-            OBSERVER_VARIABLE: str(Path(work_record.__file__)),
+            **observer("work_record"),
             work_record.FOLDER_VARIABLE: str(folder),
             work_record.ROUNDOFF_VARIABLE: repr(roundoff),
         }

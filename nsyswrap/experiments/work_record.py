@@ -21,6 +21,7 @@ import os
 import random
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -60,17 +61,34 @@ _CODE = (".py", ".pyc", ".pyi", ".so", ".pth", ".json.new", SUFFIX)
 _SUMS_KEPT = 64
 
 
-def start(after_import: Callable[[str, Callable[[Any], object]], object]) -> None:
+AfterImport = Callable[[str, Callable[[Any], object]], object]
+
+
+def start(after_import: AfterImport) -> None:
     """Record this process from the import of torch on.
 
     Args:
         after_import: Calls a function with a module after its import.
     """
+    make_alike(after_import)
+    recorded(after_import)
+
+
+def make_alike(after_import: AfterImport) -> None:
+    """Give random numbers a seed, so that two processes compute the same, and hide a warning about our hooks."""
+    # Programs may take warnings for errors; our own hooks cause this one.
+    warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are global hooks")
     random.seed(SEED)
+    after_import("numpy", lambda numpy: numpy.random.seed(SEED))
+    after_import("torch", lambda torch: torch.manual_seed(SEED))
+
+
+def recorded(after_import: AfterImport) -> "WorkRecord":
+    """Return the record of this process, from the import of torch on."""
     record = WorkRecord(os.environ[FOLDER_VARIABLE], float(os.environ.get(ROUNDOFF_VARIABLE, "0")))
     sys.addaudithook(record.note_call)
-    after_import("numpy", lambda numpy: numpy.random.seed(SEED))
     after_import("torch", record.watch)
+    return record
 
 
 class _OfThread(threading.local):
@@ -157,7 +175,6 @@ class WorkRecord:
         _without_number(modules, "_global_forward_hooks", handle, self._after_module)
         _without_number(modules, "_global_forward_hooks_always_called", handle, hook=True)
         numbers.next_id = number
-        torch.manual_seed(SEED)
         threading.setprofile(begin)
         Observed().__enter__()
         atexit.register(self.write)

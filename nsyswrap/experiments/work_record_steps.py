@@ -61,16 +61,18 @@ class ProcessWork:
         end: What ends each of them: a kind of event.
         after: The work after the last one.
         shapes: Types and sizes of the parameters, by optimizer.
+        events: What happened, in order.
     """
 
     steps: tuple[WorkStep, ...]
     end: str
     after: WorkStep
-    shapes: tuple[str, ...] = ()
+    shapes: tuple[str, ...]
+    events: Sequence[Mapping[str, Any]]
 
     def as_one_step(self) -> "ProcessWork":
         """Return the same work as a single step: calls of a model that became others, such as a loop a batch."""
-        return replace(self, steps=(_sum([*self.steps, self.after]),), after=_step([]))
+        return replace(self, steps=(_step(self.events),), after=_step([]))
 
 
 def process_work(record: Mapping[str, Any]) -> ProcessWork:
@@ -84,7 +86,7 @@ def process_work(record: Mapping[str, Any]) -> ProcessWork:
     end = next((kind for kind in ENDS if kind in kinds), ENDS[-1])
     *steps, after = (_step(part) for part in _parts(events, end))
     shapes = tuple(one for key in sorted(record["parameters"]) for one in record["parameters"][key])
-    return ProcessWork(tuple(steps), end, after, shapes)
+    return ProcessWork(tuple(steps), end, after, shapes, events)
 
 
 def _parts(events: Sequence[Mapping[str, Any]], end: str) -> Iterator[list[Mapping[str, Any]]]:
@@ -125,25 +127,6 @@ def _step(events: Sequence[Mapping[str, Any]]) -> WorkStep:
         given=tuple(each["given"] for each in gradients),
         settings=tuple(f"{each['name']}: {_settings(each['settings'])}" for each in gradients),
         parameters=tuple(value for each in updates for value in each["values"]) if updates else None,
-    )
-
-
-def _sum(steps: Sequence[WorkStep]) -> WorkStep:
-    """Return several steps without backward passes as one."""
-    work: Counter[str] = Counter()
-    for each in steps:
-        work.update(each.work)
-    return WorkStep(
-        dict(work),
-        rows=sum(each.rows for each in steps),
-        samples=sum(each.samples for each in steps) % 2**64,
-        calls=sum((each.calls for each in steps), Counter()),
-        elements=sum(each.elements for each in steps),
-        value=sum(each.value for each in steps),
-        shapes=frozenset(one for each in steps for one in each.shapes),
-        output=(sum(each.output[0] for each in steps if each.output),),
-        output_size=sum(each.output_size for each in steps),
-        output_elements=sum(each.output_elements for each in steps),
     )
 
 

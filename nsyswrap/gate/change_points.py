@@ -159,21 +159,16 @@ def trend_of(series: Series, points: Sequence[ChangePoint]) -> SeriesTrend:
     """
     slope = _slope(series) if _has_trend(series) else 0.0
     line = slope * np.arange(len(series))
-    levels = _levels(series, points)
+    levels = np.empty(len(series))
+    for low, high in zip(
+        [0, *(one.first for one in points)], [*(one.first for one in points), len(series)], strict=True
+    ):
+        levels[low:high] = np.median(series[low:high])
     if slope and _criterion(series - line, 2) <= _criterion(series - levels, 2 * len(points) + 1):
         return SeriesTrend(SeriesShape.DRIFT, slope * (len(series) - 1))
     if points:
         return SeriesTrend(SeriesShape.STEP, points[-1].change, points[-1].first)
     return SeriesTrend(SeriesShape.LEVEL)
-
-
-def _levels(series: Series, points: Sequence[ChangePoint]) -> Series:
-    result = np.empty(len(series))
-    for low, high in zip(
-        [0, *(one.first for one in points)], [*(one.first for one in points), len(series)], strict=True
-    ):
-        result[low:high] = np.median(series[low:high])
-    return result
 
 
 def _criterion(rest: Series, numbers: int) -> float:

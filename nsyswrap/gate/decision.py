@@ -12,9 +12,8 @@ from nsyswrap.base import units
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.compare.comparison import OTHERS, ComparabilityIssue
 from nsyswrap.compare.estimates import MEAN, MEDIAN
-from nsyswrap.gate.blame import blame_words, blamed
 from nsyswrap.gate.change_points import ChangePoint, SeriesShape, SeriesTrend, change_points, trend_of
-from nsyswrap.gate.noise import FEWEST, MOST, is_certain, limit, middle, runs_needed
+from nsyswrap.gate.noise import FEWEST, MOST, blame_words, blamed, is_certain, limit, middle, runs_needed
 from nsyswrap.gate.timed_runs import (
     FEWEST_NEW,
     LEAST,
@@ -227,24 +226,20 @@ def _with_recent_step(since: _Split, new: Sequence[TimedRun], options: GateOptio
             change = middle(_logarithms(recent)[0]) - float(np.median(_logarithms(moved.earlier)[0]))
             size = longer_words(math.expm1(change))
             note = f"A step became {size} at {began.name}, before the new runs: they are compared with it."
-            return _Split(_at_level(moved.earlier, change), tuple(new), (note,), recent)
+            factor = math.exp(change)
+            at_level = tuple(
+                replace(
+                    run,
+                    mean_ns=factor * run.mean_ns,
+                    median_ns=factor * run.median_ns,
+                    parts={name: factor * ns for name, ns in run.parts.items()},
+                )
+                for run in moved.earlier
+            )
+            return _Split(at_level, tuple(new), (note,), recent)
         note = f"The step began at {began.name}, {units.counted(before, 'run')} before the new ones."
         return moved._replace(notes=(note,))
     return plain
-
-
-def _at_level(runs: Sequence[TimedRun], change: float) -> tuple[TimedRun, ...]:
-    """Return runs at a level that began after them: with their noise, and steps longer by a logarithm."""
-    factor = math.exp(change)
-    return tuple(
-        replace(
-            run,
-            mean_ns=factor * run.mean_ns,
-            median_ns=factor * run.median_ns,
-            parts={name: factor * ns for name, ns in run.parts.items()},
-        )
-        for run in runs
-    )
 
 
 def longer_words(change: float) -> str:

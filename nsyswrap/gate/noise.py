@@ -17,11 +17,14 @@ the difference has to exceed a limit with a far heavier tail.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap.base import units
 from nsyswrap.compare.bootstrap import Series, student_limit
+from nsyswrap.gate.timed_runs import PartChange, TimedRun
 
 # Fewer runs than this do not show how much runs differ.
 FEWEST = 3
@@ -31,6 +34,11 @@ MOST_CORRELATED = 0.9
 MOST = 60
 # Tail indices: the heaviest tail that has a variance, and the heaviest that has a mean.
 WITH_VARIANCE, WITH_MEAN = 2.0, 1.0
+
+
+# Parts that make less than this share of the slowdown are not named, and at most so many are.
+LEAST_SHARE = 0.1
+MOST_NAMED = 3
 
 
 def middle(runs: Series) -> float:
@@ -173,3 +181,34 @@ def runs_needed(earlier: Series, difference: float, false_alarms: float) -> int 
         return None
     needed = max(math.ceil(measured * (last / difference) ** 2), fewest)
     return needed if needed <= MOST else None
+
+
+def blamed(earlier: Sequence[TimedRun], new: Sequence[TimedRun], false_alarms: float) -> tuple[PartChange, ...]:
+    """Return the parts that explain a slowdown, the largest first.
+
+    Args:
+        earlier: The earlier runs, at least three.
+        new: The new runs.
+        false_alarms: How often a part that did not change may be named, as a share.
+    """
+    whole = float(np.median([run.mean_ns for run in earlier]))
+    slowdown = middle(np.array([run.mean_ns for run in new])) - whole
+    names = dict.fromkeys(name for run in (*earlier, *new) for name in run.parts)
+    changes = []
+    for name in names:
+        before, now = (np.array([run.parts.get(name, 0.0) for run in runs]) for runs in (earlier, new))
+        delta = middle(now) - float(np.median(before))
+        if delta > max(LEAST_SHARE * slowdown, limit(before, len(now), false_alarms)):
+            changes.append(PartChange(name, delta, delta / whole))
+    return tuple(sorted(changes, key=lambda one: (-one.delta_ns, one.words))[:MOST_NAMED])
+
+
+def blame_words(parts: Sequence[PartChange]) -> str:
+    """Return a clause that names the parts in percentage points of a step: ``: 3.6 of it compute``."""
+    if not parts:
+        return ""
+    listed = ", ".join(
+        f"{units.change(one.share).removeprefix('+').removesuffix(' %')} {'of it ' if not at else ''}{one.words}"
+        for at, one in enumerate(parts)
+    )
+    return f": {listed}"

@@ -53,7 +53,7 @@ def gate_runs(
     usable = [one for one in earlier if one.row.step_count >= FEWEST_STEPS and one.row.run_id not in facts.incomplete]
     issues = [*_of_new(new, facts, chosen), *_others(usable, new)]
     before, now = (tuple(_timed(one, facts) for one in side) for side in (usable, new))
-    if any(one.step is None for one in new):
+    if not all(one.row.has_steps for one in new):
         return withheld(before, now, chosen, issues)
     left_out, reasons = len(earlier) - len(usable), list(facts.elsewhere)
     if left_out:
@@ -97,7 +97,7 @@ def parts_of_run(one: SeriesRun) -> Mapping[str, float]:
 
 def _waiting(one: SeriesRun, known: KnownOfRuns) -> float | None:
     """Return ns a step that the loop waits for a CPU core; None where it was not sampled, or without a GPU."""
-    if not known.sampled_ns.get(one.row.run_id) or not one.row.gpu_count or one.step is None:
+    if not known.sampled_ns.get(one.row.run_id) or not one.row.gpu_count or not one.row.has_steps:
         return None
     idle = (each.step_ns for each in one.accounts if each.kind == "idle" and each.rule == WAITS_FOR_CORE)
     return sum(each for each in idle if each is not None)

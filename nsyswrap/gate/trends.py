@@ -90,13 +90,7 @@ class Trend(NamedTuple):
 
 
 def trend_of_runs(program: Program, run_count: int, runs: Sequence[SeriesRun]) -> Trend:
-    """Return how a program develops.
-
-    Args:
-        program: What was run, and on what.
-        run_count: Number of its runs in the history.
-        runs: Its last runs, in order.
-    """
+    """Return how a program develops."""
     timed = tuple(one for one in runs if one.row.mean_ns)
     without = len(runs) - len(timed)
     if not timed:

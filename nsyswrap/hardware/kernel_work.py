@@ -12,8 +12,12 @@ stays unknown: the inner size of a product, the length of the rows of a norm, th
                    1000 * 128 * 8 elements, or up to 1023 fewer, of 6 bytes
 
 Source: CUDALoops.cuh, thread_constants.h and DepthwiseConv2d.cu of PyTorch.
+
+Of operators, nsys's ``--pytorch=autograd-shapes-nvtx`` records the sizes:
+``aten::mm, op_id = 7, sizes = [[64, 128], [128, 32]]``.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,6 +49,14 @@ _CAST = re.compile(r"LoadWithCast|StoreWithCast|gpu_kernel_impl<")
 _PREDICATE = re.compile(r"isnan|isinf|isposinf|isneginf|isfinite|signbit|compare_|logical_|_eq_kernel|_ne_kernel")
 _COPY_TO = re.compile(r"(bfloat16|float16|float8\w*)_copy_kernel_cuda")
 _COPIED = {"bfloat16": 2, "float16": 2}
+
+
+_TEXT = re.compile(r"^(?:aten::)?(\w+),.*?\bsizes = (\[\[[\d, ]*\](?:, \[[\d, ]*\])*\])", re.DOTALL)
+# Dimensions of the matrices of an operator. Operators around these, such as linear, call them.
+_DIMENSIONS = {"mm": 2, "addmm": 2, "bmm": 3, "baddbmm": 3}
+# The matrices of these come after what is added to their product.
+_ADDS = frozenset({"addmm", "baddbmm"})
+SIZES_MARK = "sizes = [["
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,18 @@ def element_work(name: str, *, newer: bool = False) -> ElementWork | None:
     arguments = list(_split(text[loop.end() :]))
     match loop[1]:
         case "vectorized":
-            return _vectorized(arguments, newer=newer)
+            if len(arguments) < 3 or not arguments[0].isdigit():  # noqa: PLR2004 - vector, function, tensors
+                return None
+            read, written = _types(arguments[1])
+            tensors = _tensor_count(arguments[2])
+            if read is not None and len(read) != tensors - 1:
+                read = None
+            total = None if read is None or written is None else sum(read) + written
+            sure = newer or int(arguments[0]) >= NEWER
+            may_be_bytes = total == 1 if total else tensors <= 1
+            high = OF_BYTES if may_be_bytes else NEWER
+            low = OLDER if not sure else OF_BYTES if total == 1 else NEWER
+            return ElementWork(low, high, read, written, tensors, contiguous=True)
         case "unrolled":
             return _unrolled(arguments)
         case _:
@@ -141,21 +164,6 @@ def has_block_a_channel(name: str) -> bool:
 def is_newer(name: str) -> bool:
     """Return whether only newer versions of PyTorch have a kernel of this name."""
     return re.search(r"vectorized_elementwise_kernel<(?:\(int\))?(?:8|16),", name) is not None
-
-
-def _vectorized(arguments: list[str], *, newer: bool) -> ElementWork | None:
-    if len(arguments) < 3 or not arguments[0].isdigit():  # noqa: PLR2004 - vector, function, tensors
-        return None
-    read, written = _types(arguments[1])
-    tensors = _tensor_count(arguments[2])
-    if read is not None and len(read) != tensors - 1:
-        read = None
-    total = None if read is None or written is None else sum(read) + written
-    sure = newer or int(arguments[0]) >= NEWER
-    may_be_bytes = total == 1 if total else tensors <= 1
-    high = OF_BYTES if may_be_bytes else NEWER
-    low = OLDER if not sure else OF_BYTES if total == 1 else NEWER
-    return ElementWork(low, high, read, written, tensors, contiguous=True)
 
 
 def _unrolled(arguments: list[str]) -> ElementWork | None:
@@ -242,3 +250,36 @@ def _split(text: str) -> Iterator[str]:
         elif sign == "," and not depth:
             yield text[since:at].strip()
             since = at + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProductWork:
+    """What a product of matrices does.
+
+    Attributes:
+        operations: Floating point operations: two for each multiplication with addition.
+        elements: Elements of both matrices and of the result.
+    """
+
+    operations: int
+    elements: int
+
+
+@lru_cache(maxsize=4096)
+def product_work(text: str) -> ProductWork | None:
+    """Return the work of the product in a range; None where it is no product of matrices with recorded sizes."""
+    match = _TEXT.match(text)
+    if match is None or match[1] not in _DIMENSIONS:
+        return None
+    try:
+        sizes = json.loads(match[2])
+    except json.JSONDecodeError:
+        return None
+    first = 1 if match[1] in _ADDS else 0
+    left, right = (sizes[at] if len(sizes) > at else [] for at in (first, first + 1))
+    dimensions = _DIMENSIONS[match[1]]
+    if len(left) != dimensions or len(right) != dimensions or left[-1] != right[-2] or left[:-2] != right[:-2]:
+        return None
+    batch = left[0] if dimensions > 2 else 1  # noqa: PLR2004 - rows and columns
+    rows, inner, columns = left[-2], left[-1], right[-1]
+    return ProductWork(2 * batch * rows * inner * columns, batch * (rows * inner + inner * columns + rows * columns))

@@ -13,11 +13,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from nsyswrap.base.intervals import Indices
 from nsyswrap.model import Gpu
+from nsyswrap.trace.tables import coded
 
 Shares = npt.NDArray[np.float64]
 
@@ -33,6 +37,22 @@ LIMITERS = ("threads", "registers", "shared memory", "blocks")
 NO_LIMITER = "none"
 # More blocks than any multiprocessor holds: the limit by a resource that a kernel does not use.
 UNLIMITED = np.int64(1 << 30)
+
+
+# Warps, blocks and KiB of shared memory of a multiprocessor. Source: cuda_occupancy.h of CUDA 13.5 and the table of
+# compute capabilities in the CUDA C++ Programming Guide.
+_TABLE = {
+    (7, 0): (64, 32, 96),
+    (7, 5): (32, 16, 64),
+    (8, 0): (64, 32, 164),
+    (8, 6): (48, 16, 100),
+    (8, 9): (48, 24, 100),
+    (9, 0): (64, 32, 228),
+    (10, 0): (64, 32, 228),
+    (10, 3): (64, 32, 228),
+    (12, 0): (48, 24, 100),
+}
+UNKNOWN_LIMITER = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +81,6 @@ def _limits(capability: tuple[int, int], warps: int, blocks: int, registers: int
     return Limits(warps, blocks, registers, shared_bytes, reserved, unit)
 
 
-# Warps, blocks and KiB of shared memory of a multiprocessor. Source: cuda_occupancy.h of CUDA 13.5 and the table of
-# compute capabilities in the CUDA C++ Programming Guide.
-_TABLE = {
-    (7, 0): (64, 32, 96),
-    (7, 5): (32, 16, 64),
-    (8, 0): (64, 32, 164),
-    (8, 6): (48, 16, 100),
-    (8, 9): (48, 24, 100),
-    (9, 0): (64, 32, 228),
-    (10, 0): (64, 32, 228),
-    (10, 3): (64, 32, 228),
-    (12, 0): (48, 24, 100),
-}
 LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType(
     {each: _limits(each, warps, blocks, 65536, shared * 1024) for each, (warps, blocks, shared) in _TABLE.items()}
 )
@@ -157,3 +164,34 @@ def limiters(limits: Limits, shapes: Shapes) -> list[str]:
 def _up(values: npt.NDArray[np.int64], unit: int) -> npt.NDArray[np.int64]:
     """Return the values rounded up to multiples of the unit."""
     return -(-values // unit) * unit
+
+
+def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
+    """Return the estimates of some kernel launches.
+
+    Returns:
+        theoretical_occupancy, achieved_estimate and sm_efficiency_estimate as shares of 1, waves (blocks of the grid by
+        the blocks that the GPU holds at once): float64, shape (n,), NaN where the export does not hold the inputs.
+        limiter: the resource that stops one more block; ``UNKNOWN_LIMITER`` where that is not known.
+    """
+    grid = coded(frame, "grid_blocks")[rows]
+    names = ("block_threads", "registers", "shared_bytes", "shared_executed_bytes")
+    shapes = Shapes(*(coded(frame, name)[rows] for name in names))
+    nothing = np.full(len(rows), np.nan)
+    multiprocessors = gpu.sm_count if gpu.sm_count > 0 else np.nan
+    per_sm = np.where(grid > 0, grid / multiprocessors, np.nan)
+    limits = limits_of(gpu)
+    if limits is None:
+        estimates = dict.fromkeys(("theoretical_occupancy", "achieved_estimate", "waves"), nothing)
+        return {**estimates, "sm_efficiency_estimate": np.minimum(per_sm, 1), "limiter": UNKNOWN_LIMITER}
+    blocks, share = occupancy(limits, shapes)
+    # A kernel that ran fits on the GPU: where the calculator finds no room, the export lacks its configuration.
+    known = (shapes.threads > 0) & (shapes.registers > 0) & (blocks > 0)
+    resident = np.where(known, blocks, np.nan)
+    return {
+        "theoretical_occupancy": np.where(known, share, np.nan),
+        "achieved_estimate": np.minimum(resident, per_sm) * shapes.threads / (limits.warps * WARP_THREADS),
+        "sm_efficiency_estimate": np.minimum(per_sm, 1),
+        "waves": per_sm / resident,
+        "limiter": np.where(known, np.array(limiters(limits, shapes), dtype=object), UNKNOWN_LIMITER),
+    }

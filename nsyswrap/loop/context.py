@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.base.intervals import Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.alternatives import NO_ALTERNATIVES, MeasuredAlternatives
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
-from nsyswrap.events.host_record import NO_RECORD, HostRecord
+from nsyswrap.events.host_record import NO_RECORD, GpuSamples, HostRecord
 from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
 from nsyswrap.events.lost_events import SilentThread, UnrecordedLaunches, find_unrecorded_launches, silent_threads
 from nsyswrap.events.operations import Operations, find_operations
@@ -19,10 +19,9 @@ from nsyswrap.events.python_stacks import SourceLines, find_lines
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.events.xray_record import XrayRecord
-from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
-from nsyswrap.hardware.link_rates import NO_LINK_RATES, LinkRates
-from nsyswrap.hardware.product_rates import NO_PRODUCT_RATES, MeasuredRates
+from nsyswrap.hardware.link_rates import NO_LINK_RATES, CopyRate, LinkRates
+from nsyswrap.hardware.peak_rates import NO_PRODUCT_RATES, MeasuredRates
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.extent import is_about_gpus
@@ -37,6 +36,9 @@ from nsyswrap.loop.xray_step import without_xray
 from nsyswrap.rules.program_kind import ProgramKind
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace
+
+# The bus, device and function of a PCI place; tools write the domain with four digits or eight.
+_PLACE = len("1B:00.0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +123,6 @@ class TraceContext:
 def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | None = None) -> TraceContext:
     """Return the events and the loop of a trace.
 
-    Args:
-        trace: The tables of one export.
-        settings: The user's settings for steps, phases and kernel names.
-        known: Its steps, where they are known; None to find them.
-
     Raises:
         UsageError: The pattern of steps is no regular expression.
     """
@@ -199,3 +196,27 @@ def find_calls(context: TraceContext, window: Window, states: ThreadStates) -> R
         return NOT_MEASURED
     trace, operations, names = context.trace, context.operations, context.kernel_names
     return RecordedCalls(cost, find_recorded_calls(trace, operations, names, window, states, cost))
+
+
+def sampled_device(context: TraceContext, gpu: GpuSamples) -> int | None:
+    """Return the device of the capture at this GPU's place on the bus, or the only device of a machine with one GPU."""
+    devices = context.operations.devices
+    if len(devices) == 1 and len(context.settings.host.gpus) == 1:
+        return int(devices[0])
+    places = {each.bus[-_PLACE:].upper(): each.device_id for each in context.trace.gpus if each.bus}
+    found = places.get(gpu.bus[-_PLACE:].upper())
+    return found if found in devices else None
+
+
+def clock_at(context: TraceContext, device_id: int, times: Times) -> Times:
+    """Return the clock of the multiprocessors of a GPU at some times, in Hz; 0 where it was not sampled.
+
+    A sample holds until the next one that differs, and to the end of the samples.
+    """
+    sampled = context.settings.host.times
+    for gpu in context.settings.host.gpus:
+        if sampled_device(context, gpu) == device_id and len(gpu.samples.at):
+            row = np.searchsorted(gpu.samples.at, times, side="right") - 1
+            known = (row >= 0) & (times <= sampled[-1])
+            return np.where(known, gpu.samples.values["sm_mhz"][row] * 1_000_000, 0)
+    return np.zeros(len(times), np.int64)

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.events.api_calls import MPI, library_of
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import Operations, launch_rows
-from nsyswrap.loop.range_names import of_operators
+from nsyswrap.loop.injected_ranges import of_operators
 from nsyswrap.loop.work_sequence import REQUEST
 from nsyswrap.rules.program_kind import Framework, ProgramKind
 from nsyswrap.trace import tables
@@ -49,11 +49,6 @@ def find_program_kind(trace: Trace, operations: Operations, kernel_names: Kernel
         kernels                 those of other frameworks
         name of the process,    not Python, with calls of MPI, or with waits for requests: C++, Fortran, a server
         calls
-
-    Args:
-        trace: The tables of one export.
-        operations: What ran on the GPUs.
-        kernel_names: What the names of its kernels say.
     """
     graphs = bool(len(launch_rows(trace)) or len(trace[tables.GRAPHS]))
     return ProgramKind(_framework(trace, operations, kernel_names), graphs)

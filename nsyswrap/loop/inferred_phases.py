@@ -74,11 +74,6 @@ def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, i
     """Return the phases of one process: start, end (ns), thread, process, phase (code).
 
     A loop that waits for requests in most steps is one of a server, and has none.
-
-    Args:
-        sequence: What the process launched, and what it waited for.
-        steps: Its steps.
-        codes: Code of each phase.
     """
     step = np.searchsorted(steps.start, sequence.start, side="right") - 1
     inside = (step >= 0) & (sequence.start < steps.end[np.maximum(step, 0)])

@@ -11,13 +11,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import covered, merge
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 
 STEP_TEXT = re.compile(r"(?:step|batch) \d+")
 
 Flags = npt.NDArray[np.bool_]
+
+
+# What nsys adds to the name of an operator: numbers that differ from call to call.
+_NUMBERS = re.compile(r",? ?\b(?:op_id|seq|sizes|input_op_ids) = .*$", re.DOTALL)
+_OPERATOR = re.compile(r"^(?:aten|autograd|torch|prim|c10d?|nccl|_c10d_functional)::")
 
 
 def injected_steps(ranges: pd.DataFrame) -> Flags:
@@ -56,10 +61,6 @@ def without_doubtful_steps(ranges: pd.DataFrame, step: Flags) -> Flags:
 
     In a process that marks its steps itself, ours do not count. In any other process, those of ours with a backward
     pass count; where none has one, those with a forward pass. The rest may be an evaluation or the end of the program.
-
-    Args:
-        ranges: All ranges.
-        step: Which of them look like steps, shape (n,).
     """
     ours = step & injected_steps(ranges)
     if not ours.any():
@@ -91,12 +92,7 @@ def _with_passes(ranges: pd.DataFrame, steps: npt.NDArray[np.intp]) -> npt.NDArr
 
 
 def repeated(ranges: pd.DataFrame, phase: npt.NDArray[np.int32]) -> Flags:
-    """Return which ranges of ours repeat one of the program: they begin inside its own range of the same phase.
-
-    Args:
-        ranges: All ranges.
-        phase: Code of the phase of each, -1 for none, shape (n,).
-    """
+    """Return which ranges of ours repeat one of the program: they begin inside its own range of the same phase."""
     ours = injected(ranges) & (phase >= 0)
     are_repeated = np.zeros(len(ranges), bool)
     if not ours.any():
@@ -109,3 +105,13 @@ def repeated(ranges: pd.DataFrame, phase: npt.NDArray[np.int32]) -> Flags:
             mine = np.flatnonzero(ours & (thread == each) & (phase == code))
             are_repeated[mine] = covered(merge(start[theirs], end[theirs]), start[mine], start[mine] + 1) > 0
     return are_repeated
+
+
+def plain_names(ranges: pd.DataFrame) -> list[str]:
+    """Return the text of each category of the column ``text`` without the numbers of a call."""
+    return [_NUMBERS.sub("", str(text)) or str(text) for text in ranges["text"].cat.categories]
+
+
+def of_operators(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return for each range whether it is a call of an operator of PyTorch."""
+    return tables.rows_where(ranges["text"], lambda text: _OPERATOR.match(text) or _NUMBERS.search(text))

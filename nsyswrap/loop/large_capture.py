@@ -3,11 +3,12 @@
 The path of a large export::
 
     times and ids of all rows --> where rows are            trace.large_export
-    ranges --> measured steps --> the interval              interval_choice
+    ranges --> measured steps --> the interval              choose_steps
     operations in order of time --> ledgers of all          whole_ledger
     rows of the interval, and what they refer to --> trace  trace.large_export
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,18 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap.base.excerpt import Excerpt
-from nsyswrap.base.intervals import Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.base.patterns import time_limit
 from nsyswrap.events.operations import SOURCES
-from nsyswrap.loop.interval_choice import (
-    BASE_BYTES,
-    PER_FILE_BYTE,
-    IntervalSizes,
-    ReadInterval,
-    bytes_of_rows,
-    choose_steps,
-    choose_time,
-)
 from nsyswrap.loop.step_detection import Steps, find_steps, step_matcher
 from nsyswrap.loop.whole_ledger import LedgerSweep, Swept, extent_of_operations, whole_ledgers
 from nsyswrap.loop.xray_step import TEXT as XRAY
@@ -37,7 +29,23 @@ from nsyswrap.trace.connection import opened
 from nsyswrap.trace.large_export import LargeExport, Progress, RowCounter
 from nsyswrap.trace.load import OPERATIONS, load_export, sources_of
 from nsyswrap.trace.read_table import Arrays
+from nsyswrap.trace.row_choice import BY_ID, WHOLE, TableIndex
 from nsyswrap.trace.tables import Trace
+
+# What a process holds before it reads anything, and what the analysis takes for each row. Measured: an export of 2.3
+# million operations, 4.9 million CUDA calls and 8.2 million OS calls takes at most 1.6 GB; see docs/performance.md.
+BASE_BYTES = 350_000_000
+ROW_BYTES = 100
+# Rows whose analysis takes more: operations with their attribution, and texts.
+_BYTES: Mapping[str, int] = {
+    **dict.fromkeys(("kernels", "copies", "memsets", "graphs"), 550),
+    tables.RANGES.name: 300,
+}
+# No row takes more memory than so many times its bytes in the file: that of a kernel has at least 60 bytes.
+PER_FILE_BYTE = 10
+# Halvings of an interval without steps: a millionth of it is exact enough.
+_HALVINGS = 20
+
 
 # Texts of ranges that decide which ranges of ours are steps.
 _PASSES = ("forward", "backward")
@@ -45,6 +53,93 @@ _PASSES = ("forward", "backward")
 _MOST_FOR_XRAY = 0.5
 # What a table without a time says about all of a capture.
 _FOR_STEPS = (tables.THREADS.name, tables.DIAGNOSTICS.name)
+
+
+class ReadInterval(NamedTuple):
+    """An interval that is read.
+
+    Attributes:
+        start_ns, end_ns: What can be reported on.
+        around_ns: What is read before and after it.
+        is_wanted: Whether it is all that the user asked for.
+    """
+
+    start_ns: int
+    end_ns: int
+    around_ns: int
+    is_wanted: bool
+
+
+def bytes_of_rows(rows: Mapping[str, float]) -> int:
+    """Return about how much memory the analysis of some rows takes, in bytes."""
+    return BASE_BYTES + round(sum(count * _BYTES.get(name, ROW_BYTES) for name, count in rows.items()))
+
+
+class IntervalSizes:
+    """How much memory intervals of a capture take."""
+
+    def __init__(self, indexes: Mapping[str, TableIndex]) -> None:
+        self._indexes = indexes
+
+    def needed_bytes(self, start_ns: int, end_ns: int) -> int:
+        """Return about how much memory the rows take that start in an interval, and those that are read with them."""
+        return bytes_of_rows({index.name: self._rows(index, start_ns, end_ns) for index in self._indexes.values()})
+
+    def _rows(self, index: TableIndex, start_ns: int, end_ns: int) -> float:
+        whole = float(index.rows.sum())
+        if index.name in BY_ID:
+            calls = self._indexes.get(tables.CALLS.name)
+            count = int(calls.rows.sum()) if calls else 0
+            return whole * self._rows(calls, start_ns, end_ns) / count if calls and count else 0.0
+        if index.name in WHOLE or "start" not in index.reader.source.required:
+            return whole
+        before, until = index.rows_before(np.array([start_ns, end_ns])).tolist()
+        return float(until - before)
+
+
+def choose_steps(sizes: IntervalSizes, start: Times, end: Times, memory_bytes: int) -> ReadInterval:
+    """Return the interval of as many steps around the middle one as fit into memory, at least one."""
+    around = int((end - start).max())
+
+    def interval(count: int) -> ReadInterval:
+        first = (len(start) - count) // 2
+        return ReadInterval(int(start[first]), int(end[first + count - 1]), around, count == len(start))
+
+    def needed(count: int) -> int:
+        chosen = interval(count)
+        return sizes.needed_bytes(chosen.start_ns - around, chosen.end_ns + around)
+
+    # How many of the counts from 2 on fit.
+    return interval(1 + bisect_right(range(2, len(start) + 1), memory_bytes, key=needed))
+
+
+def choose_time(sizes: IntervalSizes, start_ns: int, end_ns: int, memory_bytes: int, step_ns: int = 0) -> ReadInterval:
+    """Return the longest part around the middle of an interval that fits into memory.
+
+    Args:
+        sizes: The capture.
+        start_ns: Start of the interval.
+        end_ns: Its end.
+        memory_bytes: Memory that may be used.
+        step_ns: The longest step, which may go on outside of the interval.
+    """
+    length = end_ns - start_ns
+
+    def interval(part: int) -> ReadInterval:
+        first = start_ns + (length - part) // 2
+        return ReadInterval(first, first + part, max(part // 100, step_ns, 1), part == length)
+
+    def fits(one: ReadInterval) -> bool:
+        return sizes.needed_bytes(one.start_ns - one.around_ns, one.end_ns + one.around_ns) <= memory_bytes
+
+    if fits(interval(length)):
+        return interval(length)
+    least, step = 1, length // 2
+    for _ in range(_HALVINGS):
+        if step and fits(interval(least + step)):
+            least += step
+        step //= 2
+    return interval(least)
 
 
 class ReadRequest(NamedTuple):
@@ -73,10 +168,6 @@ class ReadRequest(NamedTuple):
 
 def load_within(path: Path, request: ReadRequest) -> Trace:
     """Read an export into a trace: all of it where its analysis fits into memory, else a part of it.
-
-    Args:
-        path: A ``.sqlite`` export.
-        request: What is wanted.
 
     Returns:
         Its tables; ``excerpt`` says which part they hold.

@@ -24,12 +24,7 @@ UNSURE = "They copy no batch and update no weights, so each may be only a part o
 
 
 def find_pattern_steps(trace: Trace, sequences: Sequence[WorkSequence]) -> Steps:
-    """Return the steps that repeat in the work of each process; none where nothing clearly repeats.
-
-    Args:
-        trace: The tables of one export.
-        sequences: What each process launched and waited for.
-    """
+    """Return the steps that repeat in the work of each process; none where nothing clearly repeats."""
     parts, evidence = {}, []
     for sequence in sequences:
         found = find_step_parts(sequence)
@@ -42,12 +37,6 @@ def find_pattern_steps(trace: Trace, sequences: Sequence[WorkSequence]) -> Steps
 
 def find_marked_steps(trace: Trace, operations: Operations, sequences: Sequence[WorkSequence], pattern: str) -> Steps:
     """Return the steps that begin with a kernel whose name the user gives; kernels in a row are one mark.
-
-    Args:
-        trace: The tables of one export.
-        operations: Its operations.
-        sequences: What each process launched and waited for.
-        pattern: Regular expression searched in the names of kernels.
 
     Raises:
         UsageError: The pattern is not a regular expression.

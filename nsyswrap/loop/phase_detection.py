@@ -12,7 +12,7 @@ import pandas as pd
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import time_limit
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.events.operations import Operations
 from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
 from nsyswrap.loop.injected_ranges import injected_steps, repeated
@@ -33,12 +33,7 @@ _NOTHING_OPEN = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 @dataclass(frozen=True, slots=True)
 class PhaseRule:
-    """A rule for which ranges are a phase.
-
-    Attributes:
-        phase: Name of the phase.
-        pattern: Regular expression that is searched in the text of a range.
-    """
+    """A rule for which ranges are a phase."""
 
     phase: str
     pattern: re.Pattern[str]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,9 @@ from nsyswrap.base.patterns import compiled, time_limit
 from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.loop.injected_ranges import steps_before, without_doubtful_steps
+from nsyswrap.model import Capture, Session
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import Trace, array, coded
+from nsyswrap.trace.tables import THREAD_BITS, THREAD_MASK, Trace, array, coded
 
 _NUMBER = re.compile(r"\d+")
 
@@ -443,11 +444,6 @@ def while_gpu_is_behind(start: Times, end: Times, first: int | None) -> npt.NDAr
 
     They end before the first kernel starts, and so does what the GPU did at the begin of the step after them. At most
     half of the steps are left out.
-
-    Args:
-        start: Start of each step, in ns.
-        end: Its end.
-        first: Start of the first kernel of the process; None without any.
     """
     behind = 0 if first is None else int(np.searchsorted(end, first, side="right"))
     return np.arange(len(start)) < min(behind + 1 if behind else 0, len(start) // 2)
@@ -470,3 +466,28 @@ def warm_up(duration: npt.NDArray[np.int64], before: int = 0) -> npt.NDArray[np.
     while leading < most and duration[leading] > WARM_UP_FACTOR * np.median(duration[leading + 1 :]):
         leading += 1
     return np.arange(count) < leading
+
+
+def find_timed_steps(processes: Sequence[Mapping[str, Any]], pattern: str = "") -> Steps:
+    """Return the steps of a run, found by the same rules as those of a capture.
+
+    Args:
+        processes: ``pid`` and ``ranges`` of each process; a range is a list of thread number, domain, text, start and
+            end in ns.
+        pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
+
+    Raises:
+        UsageError: The pattern is no regular expression.
+    """
+    rows = [
+        (start, end, (int(each["pid"]) << THREAD_BITS) | (thread & THREAD_MASK), text, domain)
+        for each in processes
+        for thread, domain, text, start, end in each["ranges"]
+    ]
+    timed = pd.DataFrame(rows, columns=["start", "end", "thread", "text", "domain"])
+    timed = timed.assign(end_thread=timed["thread"], kind=0, open=False)
+    ranges = timed.astype(dict(tables.RANGES.columns))[list(tables.RANGES.columns)]
+    frames = {spec.name: spec.empty() for spec in tables.SPECS}
+    frames[tables.RANGES.name] = ranges.sort_values("start", kind="stable", ignore_index=True)
+    absent = frozenset(spec.name for spec in tables.SPECS if spec is not tables.RANGES)
+    return find_steps(Trace(Capture("", 0), Session(), (), frames, {}, {}, {}, absent, {}), pattern)

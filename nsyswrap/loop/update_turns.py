@@ -41,13 +41,7 @@ MOST_UNEVEN = 0.1
 
 @dataclass(frozen=True, slots=True)
 class FoundSteps:
-    """The steps of one process.
-
-    Attributes:
-        pattern: What repeats in each.
-        parts: The steps.
-        by_turns: Whether only their turns are alike, not their kernels.
-    """
+    """The steps of one process."""
 
     pattern: Pattern
     parts: StepParts
@@ -89,9 +83,6 @@ def find_step_parts(sequence: WorkSequence) -> FoundSteps | None:
     Where the steps that kernels with the same names show do not fit the updates of the weights, those by turns count.
     Where there are too few updates for turns, and steps that train lack one, these are parts of a step, such as the
     batches of a pipeline, or those whose gradients are accumulated.
-
-    Args:
-        sequence: What the process launched, and what it waited for.
     """
     named = _by_names(sequence)
     updates = find_updates(sequence)
@@ -123,9 +114,6 @@ def find_updates(sequence: WorkSequence) -> Updates:
 
     None where autograd's threads launch most kernels of the optimizer, for then an update is not a part of its own.
     Where no kernel has the name of an optimizer, the kernels between each backward pass and the next batch count.
-
-    Args:
-        sequence: What the process launched, and what it waited for.
     """
     backward, kernels = sequence.foreign & ~sequence.optimizer, sequence.own & sequence.optimizer
     if kernels.sum() <= (sequence.foreign & sequence.optimizer).sum() or not backward.any():

@@ -23,7 +23,7 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import devices_of, use_physical_devices
 from nsyswrap.trace.read_table import Arrays, texts_of
-from nsyswrap.trace.time_index import LIMITS, Progress, TableIndex, read_ahead
+from nsyswrap.trace.row_choice import LIMITS, Progress, TableIndex, read_ahead
 from nsyswrap.trace.valid_rows import EVERY, possible
 
 _COLUMNS = frozenset({"start", "end", "device_id", "process", "name_id", "bytes"})
@@ -126,12 +126,6 @@ def extent_of_operations(indexes: Mapping[str, TableIndex]) -> Interval | None:
 
 def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: LedgerSweep, progress: Progress) -> Swept:
     """Return the exact ledgers of each GPU.
-
-    Args:
-        export: The export.
-        indexes: Where the rows of its tables are, by name.
-        sweep: Adds them up.
-        progress: Called for each part.
 
     Raises:
         ExportError: A table is damaged.

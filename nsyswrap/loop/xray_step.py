@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Spans, Times, containing, merge
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import TableSpec, Trace, array, coded
@@ -31,17 +31,16 @@ _BY_CALL = frozenset({tables.EVENT_RECORDS.name, tables.EVENT_WAITS.name})
 
 def without_xray(trace: Trace) -> tuple[Trace, Trace | None]:
     """Return a trace without its X-ray steps, and these alone; the trace itself and None where it has none."""
-    spans = _spans(trace[tables.RANGES])
+    ranges = trace[tables.RANGES]
+    rows = np.flatnonzero(_is_xray(ranges))
+    process = tables.process_of(array(ranges, "thread")[rows])
+    start, end = (array(ranges, name)[rows] for name in ("start", "end"))
+    spans = {int(each): merge(start[process == each], end[process == each]) for each in np.unique(process)}
     return split(trace, spans) if spans else (trace, None)
 
 
 def split(trace: Trace, spans: Mapping[int, Spans]) -> tuple[Trace, Trace]:
-    """Return a trace without what its processes do during some spans, and that alone.
-
-    Args:
-        trace: The tables of one export.
-        spans: Spans of each process, by its global id.
-    """
+    """Return a trace without what its processes do during some spans, and that alone."""
     inside = {spec.name: _inside(trace, spec, spans) for spec in tables.SPECS}
     rest, xray = (
         replace(
@@ -73,14 +72,6 @@ def numbers_of(xray: Trace, thread: Times, at: Times) -> Indices:
 def _is_xray(ranges: pd.DataFrame) -> Flags:
     found: Flags = injected(ranges) & (ranges["text"] == TEXT).to_numpy(bool)
     return found
-
-
-def _spans(ranges: pd.DataFrame) -> Mapping[int, Spans]:
-    """Return when each process takes its X-ray step, by its global id."""
-    rows = np.flatnonzero(_is_xray(ranges))
-    process = tables.process_of(array(ranges, "thread")[rows])
-    start, end = (array(ranges, name)[rows] for name in ("start", "end"))
-    return {int(each): merge(start[process == each], end[process == each]) for each in np.unique(process)}
 
 
 def _inside(trace: Trace, spec: TableSpec, spans: Mapping[int, Spans]) -> Flags:

@@ -1,15 +1,15 @@
 """Adds up the sums of many captures, one at a time and in their order, so that the result is always the same."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from nsyswrap.many.capture_sums import LEDGER, CaptureSums
+from nsyswrap.many.capture_sums import LEDGER, CaptureSums, FindingSum
 from nsyswrap.many.outliers import Outlier, StepAccount, find_outliers, usual_steps
 from nsyswrap.model import Severity
 
-Key = TypeVar("Key")
 # What captures are grouped by, in the order of the page.
 GROUPINGS = ("program", "gpu", "host", "day")
 UNKNOWN = "unknown"
@@ -157,66 +157,22 @@ class ManyCaptures:
         return sum(each.total_ns for each in self.kernels) + self.other_kernels.total_ns
 
 
-@dataclass(slots=True)
-class _Finding:
-    severity: str
-    lost: int = 0
-    savings: list[int] = field(default_factory=list)
-    shares: list[tuple[float, str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Totals:
-    """What is added up while captures are read."""
-
-    ledger: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LEDGER, 0))
-    idle: dict[str, int] = field(default_factory=dict)
-    findings: dict[str, _Finding] = field(default_factory=dict)
-    kernels: dict[str, KernelRow] = field(default_factory=dict)
-    # GPU time lost, by grouping, group and rule.
-    lost: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    ledgers: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
-
-    def add(self, row: CaptureRow, sums: CaptureSums) -> None:
-        """Add one capture."""
-        _add(self.ledger, sums.ledger)
-        _add(self.idle, sums.idle)
-        for each in sums.findings:
-            finding = self.findings.setdefault(each.rule, _Finding(each.severity))
-            finding.severity = min(finding.severity, each.severity, key=lambda one: Severity(one).rank)
-            finding.lost += each.lost_ns
-            finding.savings += [] if each.saving_ns is None else [each.saving_ns]
-            finding.shares.append((each.lost_ns / sums.gpu_ns if sums.gpu_ns else 0.0, row.name))
-        # The other kernels have no name.
-        for name, launches, total in (*sums.kernels, *([sums.other_kernels] if sums.other_kernels.launches else [])):
-            known = self.kernels.get(name, KernelRow(name, 0, 0, 0))
-            of_all = (known.captures + 1, known.launches + launches, known.total_ns + total)
-            self.kernels[name] = KernelRow(name, *of_all)
-        for grouping in GROUPINGS:
-            group = row.group(grouping)
-            _add(self.ledgers.setdefault((grouping, group), dict.fromkeys(LEDGER, 0)), sums.ledger)
-            _add(self.lost, {(grouping, group, rule): lost for rule, lost in _problems(sums).items()})
-
-
-def _add(to: dict[Key, int], more: Mapping[Key, int]) -> None:
-    for key, value in more.items():
-        to[key] = to.get(key, 0) + value
-
-
-def _problems(sums: CaptureSums) -> dict[str, int]:
-    """Return the GPU time that each finding of the program loses."""
-    return {each.rule: each.lost_ns for each in sums.findings if is_of_program(each.rule, each.severity)}
-
-
 def is_of_program(rule: str, severity: str) -> bool:
     """Return whether a finding may be why a program is slow: no note, and not about the capture itself."""
     return severity != Severity.NOTE.value and not rule.startswith("capture/")
 
 
-def _most(lost: Mapping[str, int]) -> tuple[str, int]:
-    """Return the rule that loses most, and how much; an empty rule where nothing is lost."""
-    rule = min(lost, key=lambda one: (-lost[one], one), default="")
-    return (rule, lost[rule]) if rule and lost[rule] else ("", 0)
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sum of each key over some mappings."""
+    found: Counter[str] = Counter()
+    for part in parts:
+        found.update(part)
+    return dict(found)
+
+
+def _problems(sums: CaptureSums) -> dict[str, int]:
+    """Return the GPU time that each finding of the program loses."""
+    return {each.rule: each.lost_ns for each in sums.findings if is_of_program(each.rule, each.severity)}
 
 
 def totals_of(
@@ -228,38 +184,42 @@ def totals_of(
         captures: Name and sums of each, or the reason why it has none. They are read once, one at a time.
         repeated: Name of each capture that is left out, and of the one that it is the same as.
     """
-    totals, rows, failed, accounts = _Totals(), [], [], []
+    failed, found, accounts = [], list[tuple[CaptureRow, CaptureSums]](), []
+    # The other kernels of a capture have no name.
+    kernels = {"": KernelRow("", 0, 0, 0)}
     for name, sums in captures:
         if isinstance(sums, str):
             failed.append(FailedRow(name, sums))
             continue
-        row = _row(name, sums)
-        rows.append(row)
-        totals.add(row, sums)
+        for kernel, launches, total in (*sums.kernels, *([sums.other_kernels] if sums.other_kernels.launches else [])):
+            known = kernels.get(kernel, KernelRow(kernel, 0, 0, 0))
+            of_all = (known.captures + 1, known.launches + launches, known.total_ns + total)
+            kernels[kernel] = KernelRow(kernel, *of_all)
+        # Kernels are what takes memory.
+        found.append((_row(name, sums), replace(sums, kernels=())))
         if sums.step_ns and sums.step_count and sums.gpus:
             accounts.append(StepAccount.of(name, sums))
     usual = usual_steps(accounts)
-    listed = tuple(row._replace(usual_share=usual.get(row.name)) for row in rows)
-    other_kernels = totals.kernels.pop("", KernelRow("", 0, 0, 0))
-    kernels = tuple(sorted(totals.kernels.values(), key=lambda each: (-each.total_ns, each.name)))
+    listed = [(row._replace(usual_share=usual.get(row.name)), sums) for row, sums in found]
+    other_kernels = kernels.pop("")
+    idle = _sum(sums.idle for _, sums in listed)
     return ManyCaptures(
-        captures=listed,
+        captures=tuple(row for row, _ in listed),
         failed=tuple(failed),
         repeated=tuple(repeated),
-        ledger=totals.ledger,
-        idle=dict(sorted(totals.idle.items(), key=lambda each: (-each[1], each[0]))),
-        findings=_finding_rows(totals),
-        kernels=kernels,
+        ledger=_sum((dict.fromkeys(LEDGER, 0), *(sums.ledger for _, sums in listed))),
+        idle=dict(sorted(idle.items(), key=lambda each: (-each[1], each[0]))),
+        findings=_findings(listed),
+        kernels=tuple(sorted(kernels.values(), key=lambda each: (-each.total_ns, each.name))),
         other_kernels=other_kernels,
         outliers=find_outliers(accounts),
-        groups={grouping: _group_rows(grouping, totals, listed) for grouping in GROUPINGS},
-        without_steps=len(rows) - len(accounts),
+        groups={grouping: _groups(grouping, listed) for grouping in GROUPINGS},
+        without_steps=len(listed) - len(accounts),
     )
 
 
 def _row(name: str, sums: CaptureSums) -> CaptureRow:
     rule, lost = _most(_problems(sums))
-    idle = sums.ledger["idle_ns"]
     return CaptureRow(
         name=name,
         program=f"{sums.program} {sums.arguments}".strip() or UNKNOWN,
@@ -269,12 +229,18 @@ def _row(name: str, sums: CaptureSums) -> CaptureRow:
         gpu_ns=sums.gpu_ns,
         step_ns=sums.step_ns,
         usual_share=None,
-        busy_ns=sums.gpu_ns - idle,
-        idle_ns=idle,
+        busy_ns=sums.gpu_ns - sums.ledger["idle_ns"],
+        idle_ns=sums.ledger["idle_ns"],
         rule=rule,
         lost_ns=lost,
         verdict=sums.verdict,
     )
+
+
+def _most(lost: Mapping[str, int]) -> tuple[str, int]:
+    """Return the rule that loses most, and how much; an empty rule where nothing is lost."""
+    rule = min(lost, key=lambda one: (-lost[one], one), default="")
+    return (rule, lost[rule]) if rule and lost[rule] else ("", 0)
 
 
 def gpu_words(gpus: Sequence[str]) -> str:
@@ -283,28 +249,31 @@ def gpu_words(gpus: Sequence[str]) -> str:
     return " and ".join(f"{gpus.count(name)} x {name or UNKNOWN}" for name in names) or NO_GPU
 
 
-def _finding_rows(totals: _Totals) -> tuple[FindingRow, ...]:
+def _findings(listed: Sequence[tuple[CaptureRow, CaptureSums]]) -> tuple[FindingRow, ...]:
+    by_rule: dict[str, list[tuple[FindingSum, float, str]]] = {}
+    for row, sums in listed:
+        for each in sums.findings:
+            share = each.lost_ns / sums.gpu_ns if sums.gpu_ns else 0.0
+            by_rule.setdefault(each.rule, []).append((each, share, row.name))
     rows = []
-    for rule, finding in totals.findings.items():
-        most, worst = min(finding.shares, key=lambda each: (-each[0], each[1]))
-        share, saving = median(share for share, _ in finding.shares), sum(finding.savings) if finding.savings else None
-        rows.append(FindingRow(rule, finding.severity, len(finding.shares), finding.lost, saving, share, most, worst))
+    for rule, found in by_rule.items():
+        severity = min((each.severity for each, *_ in found), key=lambda one: Severity(one).rank)
+        savings = [each.saving_ns for each, *_ in found if each.saving_ns is not None]
+        _, most, worst = min(found, key=lambda one: (-one[1], one[2]))
+        numbers = len(found), sum(each.lost_ns for each, *_ in found), sum(savings) if savings else None
+        rows.append(FindingRow(rule, severity, *numbers, median(share for _, share, _ in found), most, worst))
     note = Severity.NOTE.value
-    return tuple(sorted(rows, key=lambda each: (each.severity == note, -each.lost_ns, each.rule)))
+    return tuple(sorted(rows, key=lambda one: (one.severity == note, -one.lost_ns, one.rule)))
 
 
-def _group_rows(grouping: str, totals: _Totals, rows: Sequence[CaptureRow]) -> tuple[GroupRow, ...]:
-    members: dict[str, list[CaptureRow]] = {}
-    for row in rows:
-        members.setdefault(row.group(grouping), []).append(row)
-    lost: dict[str, dict[str, int]] = {}
-    for (kind, group, rule), time in totals.lost.items():
-        if kind == grouping:
-            lost.setdefault(group, {})[rule] = time
+def _groups(grouping: str, listed: Sequence[tuple[CaptureRow, CaptureSums]]) -> tuple[GroupRow, ...]:
+    members: dict[str, list[tuple[CaptureRow, CaptureSums]]] = {}
+    for row, sums in listed:
+        members.setdefault(row.group(grouping), []).append((row, sums))
     groups = []
     for name, its in members.items():
-        ledger = totals.ledgers[grouping, name]
-        shares = [each.usual_share for each in its if each.usual_share is not None]
-        usual = median(shares) if shares else None
-        groups.append(GroupRow(name, len(its), sum(ledger.values()), ledger, usual, *_most(lost.get(name, {}))))
+        ledger = _sum(sums.ledger for _, sums in its)
+        shares = [row.usual_share for row, _ in its if row.usual_share is not None]
+        lost = _most(_sum(_problems(sums) for _, sums in its))
+        groups.append(GroupRow(name, len(its), sum(ledger.values()), ledger, median(shares) if shares else None, *lost))
     return tuple(sorted(groups, key=lambda each: (each.name if grouping == "day" else "", -each.gpu_ns, each.name)))

@@ -24,8 +24,8 @@ from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing
 from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import COMPUTE, SOURCES, Operations
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.injected_ranges import of_operators
 from nsyswrap.loop.own_windows import find_own_windows, running
-from nsyswrap.loop.range_names import of_operators
 from nsyswrap.loop.xray_step import split
 from nsyswrap.operators.alignment import Codes, aligned, aligned_twice
 from nsyswrap.operators.observed_calls import ObservedCalls, OperatorCall, find_observed

@@ -32,7 +32,7 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Spans, Times
-from nsyswrap.events.host_marks import injected
+from nsyswrap.events.host_record import injected
 from nsyswrap.events.operations import COMPUTE, SOURCES, Operations, find_operations
 from nsyswrap.events.python_stacks import shown_files
 from nsyswrap.events.xray_record import (

@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices
+from nsyswrap.base.units import factor
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.xray_record import ITEM_BYTES
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict
-from nsyswrap.hardware.peak_rates import published_clock, published_peak
-from nsyswrap.hardware.product_rates import TARGETS
-from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.gpu_samples import clock_at
+from nsyswrap.hardware.peak_rates import TARGETS, published_clock, published_peak
+from nsyswrap.loop.context import TraceContext, clock_at
 from nsyswrap.model import Gpu
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import RECOMPUTED
@@ -137,7 +136,9 @@ def explain_peaks(context: TraceContext, rates: KernelRates) -> str:
         reason = f", since none were measured here: {measured.failure}" if measured.failure else ""
         return f"The share of the peak is against published peaks{reason}."
     reached = ", ".join(
-        f"{kind} {usual.point / 1e12:.3g} TFLOP/s" for kind, usual in measured.rates.items() if TARGETS[kind] != MEMORY
+        f"{kind} {factor(usual.point / 1e12)} TFLOP/s"
+        for kind, usual in measured.rates.items()
+        if TARGETS[kind] != MEMORY
     )
     return (
         f"The share of the peak is against what large products reach on this {measured.gpu}, measured once: {reached}. "
@@ -204,6 +205,7 @@ def _peaks(context: TraceContext, joined: JoinedKernels) -> _Peaks:
         work = joined.calls[call].work if call >= 0 else None
         target = "" if work is None else target_of(work, kind)
         name, unit = kind.name if kind else "", CUDA_CORES if target == "fp32" else TENSOR
+        on_tensor_cores = kind is not None and kind.verdict is Verdict.TENSOR
         published, reached = (of(gpu, target) if target else None for of in (published_peak, measured.peak))
         bandwidth = gpu.memory_bytes_per_second or None
         rows.append((
@@ -215,8 +217,9 @@ def _peaks(context: TraceContext, joined: JoinedKernels) -> _Peaks:
             reached is not None,
             (published_clock(gpu, target) if target else None) or np.nan,
             BOUNDS.index(unit),
-            work is not None and _is_misaligned(name, work),
-            _is_older(name, gpu),
+            # Without tensor cores, kernels load single elements whatever the sizes, and newer GPUs have no others.
+            work is not None and on_tensor_cores and _is_misaligned(name, work),
+            on_tensor_cores and _is_older(name, gpu),
             gpu.sm_count,
         ))  # fmt: skip
     own, highest, memory, reached_of, memory_of, is_measured, clock, units, misaligned, older, sm_count = (

@@ -2,16 +2,24 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.loop.context import TraceContext, find_states
 from nsyswrap.model import AloneSource, Finding, StepTimes
-from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone
+from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone, periods
 from nsyswrap.program.timeline import calibrated_context
 from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.trace.tables import array
+from nsyswrap.what_if.machine_pace import FEWEST_STEPS
+from nsyswrap.what_if.sample import MOST_OPERATIONS as SAMPLED
 from nsyswrap.what_if.simulate import Simulation, find_simulation, simulated_part
 
+# The mean step of a part of the recording is that of the steps alone if it differs by less. Source: ours, a third of
+# what two runs differ by.
+SAME_MEAN = 0.01
 # The program has at most so many operations of the recording. Source: ours; twenty steps of 1,500 launches.
 MOST_OPERATIONS = 30_000
 
@@ -82,13 +90,10 @@ def find_program(
 
     It is the recording itself where nothing tells what the profiler cost, or not well enough, or where the simulation
     does not reproduce the recorded or the calibrated run.
-
-    Args:
-        context: The recording.
-        window: The window of the report.
-        simulation: The recording, simulated.
-        recorded_calls: The recorded calls of its threads, with their cost.
     """
+    if (part := part_like_alone(context, window)) != window:
+        simulation = simulated_part(context, simulation.states, part, simulation.collectives, SAMPLED)
+        window = part
     calibration = find_calibration(simulation, recorded_calls, window)
     if calibration is None:
         measured = measured_alone(context, window)
@@ -115,6 +120,38 @@ def find_program(
     parts = context.steps.measured_count / steps if steps else calibration.simulation.scale
     simulated = _with_error(simulated, simulation.error_share or 0.0)
     return ProgramAlone(found, own, calibration, calibration.step, source, parts, simulated)
+
+
+def part_like_alone(context: TraceContext, window: Window) -> Window:
+    """Return the part of a window whose mean step is as much longer than the median as in the steps alone.
+
+    The GPU is idle when the recording begins, and its queue fills up in the first steps. Memory that they need more of
+    is allocated then. Such steps are the profiler's. It is the longest such part with at least half of the steps, else
+    the nearest; the whole window where few steps were timed alone.
+
+    Args:
+        context: The recording.
+        window: The window of the report.
+    """
+    steps = context.steps.measured_inside(window)
+    alone = [each.lengths for each in context.settings.steps_alone.processes]
+    if not window.is_of_steps or len(steps) < FEWEST_STEPS or min(map(len, alone), default=0) < FEWEST_STEPS:
+        return window
+    mine = steps[steps["process"] == steps["process"].mode()[0]]
+    start, lengths = array(mine, "start"), periods(mine)
+    wanted = np.median(lengths) * np.mean([each.mean() / np.median(each) for each in alone])
+    so_far, count = np.append(0, np.cumsum(lengths)), len(lengths)
+    nearest, n, first = np.inf, count, 0
+    for each in range(count, count // 2, -1):
+        off = np.abs((so_far[each:] - so_far[:-each]) / each / wanted - 1)
+        if off.min() < nearest:
+            nearest, n, first = float(off.min()), each, int(off.argmin())
+        if nearest <= SAME_MEAN:
+            break
+    if n == count:
+        return window
+    end = int(start[first] + so_far[first + n] - so_far[first])
+    return Window(int(start[first]), end, f"{n} of {window.label}", window.source)
 
 
 def _with_error(simulation: Simulation, error_share: float) -> Simulation:

@@ -58,12 +58,7 @@ class MovedTimes:
 
 
 def calibrated_context(context: TraceContext, calibration: Calibration) -> TraceContext:
-    """Return the context of the program as it runs alone, for the steps of the simulated sample.
-
-    Args:
-        context: The recording.
-        calibration: Its run without the profiler.
-    """
+    """Return the context of the program as it runs alone, for the steps of the simulated sample."""
     threads, steps = _Threads(calibration), _steps_of(context.steps, calibration.simulation.sample)
     trace = _moved_trace(context, calibration, threads, _kept(calibration.simulation.sample, steps))
     settings = replace(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import list_of, record_of
 from nsyswrap.compare.comparison import (
     AmountChange,
     ChangeTable,
@@ -12,6 +13,7 @@ from nsyswrap.compare.comparison import (
     Estimate,
     FindingChange,
     FindingPair,
+    MovedTime,
     Outcome,
     Side,
 )
@@ -51,8 +53,8 @@ from nsyswrap.render.document import (
     Tone,
 )  # fmt: skip
 from nsyswrap.render.drawings import Picture, shape
-from nsyswrap.render.issues import issue_entries
-from nsyswrap.render.json_report import section_tree
+from nsyswrap.render.issues import ISSUES, issue_entries
+from nsyswrap.render.json_report import WINDOW, section_tree
 from nsyswrap.render.measured_hero import MeasuredTime
 from nsyswrap.rules import rule_name
 
@@ -236,7 +238,7 @@ def _promised(comparison: Comparison) -> Table:
     times = [units.duration_range(low, high) + (" promised" if of else "") for _, of, _, _, low, high in rows]
     return Table(
         "plan",
-        "The step that the plan of base promised after each change, with those before it, and the measured steps",
+        "What the plan of base promised: the step after each change and those above. Below, what was measured",
         (
             Column("step", "step", "text", names),
             Column("state", "change", "text", made),
@@ -333,10 +335,7 @@ def tree(comparison: Comparison) -> "Tree":
         "accepted": sorted(one.value for one in comparison.options.accept),
         "base": _side(comparison.base),
         "new": _side(comparison.new),
-        "issues": [
-            {"kind": one.kind.value, "blocks": one.blocks, "message": one.message, "hint": one.hint}
-            for one in comparison.issues
-        ],
+        "issues": ISSUES.write(comparison.issues),
         "step_time": [_estimate(one) for one in comparison.estimates],
         "basis": comparison.basis,
         "tables": {table.key: _table_tree(table) for table in comparison.tables},
@@ -358,12 +357,7 @@ def _side(side: Side) -> "Tree":
         "verdict": report.verdict,
         "step_count": side.step_count,
         "run_count": len(side.runs),
-        "window": {
-            "label": report.window.label,
-            "source": report.window.source,
-            "start_ns": report.window.start_ns,
-            "end_ns": report.window.end_ns,
-        },
+        "window": WINDOW.write(report.window),
         "gpus": [gpu.name for gpu in report.gpus],
         "nsys_version": report.session.nsys_version,
         "schema_version": report.session.schema_version,
@@ -410,6 +404,6 @@ def _pair_tree(pair: FindingPair) -> "Tree":
         "new_severity": None if pair.new is None else pair.new.severity.value,
         "base_lost": pair.base_lost,
         "new_lost": pair.new_lost,
-        "moved": [{"rule": one.rule, "amount": one.amount, "to_other": one.to_other} for one in pair.moved],
+        "moved": list_of(record_of(MovedTime)).write(pair.moved),
         "headline": headline_of(pair),
     }

@@ -46,25 +46,21 @@ def _at_difference(texts: Sequence[str], width: int) -> dict[str, str]:
     found = {}
     for at, text in enumerate(ordered):
         places = sorted(shared[max(at - 1, 0) : at + 1])
-        found[text] = _with_parts(names[text], places, width)
+        name = names[text]
+        head = width // _HEAD_SHARE
+        first, last = (max(place - _BEFORE, 0) for place in (places[0], places[-1]))
+        parts = [name[:head]]
+        if first + width // _FIRST_SHARE < last and first >= head:
+            parts.append(name[first : first + width // _FIRST_SHARE])
+        rest = width - sum(len(part) + 1 for part in parts)
+        begin = max(min(last if len(parts) > 1 else first, len(name) - rest), head)
+        found[text] = ELISION.join([*parts, elide(name[begin:], rest)])
     return found
 
 
 def _shared(one: str, other: str) -> int:
     """Return how many letters two names have in common at their start."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
-def _with_parts(name: str, places: Sequence[int], width: int) -> str:
-    """Return the start of a name, and what follows each place."""
-    head = width // _HEAD_SHARE
-    first, last = (max(place - _BEFORE, 0) for place in (places[0], places[-1]))
-    parts = [name[:head]]
-    if first + width // _FIRST_SHARE < last and first >= head:
-        parts.append(name[first : first + width // _FIRST_SHARE])
-    rest = width - sum(len(part) + 1 for part in parts)
-    begin = max(min(last if len(parts) > 1 else first, len(name) - rest), head)
-    return ELISION.join([*parts, elide(name[begin:], rest)])
 
 
 def _numbered(texts: Sequence[str], width: int) -> dict[str, str]:

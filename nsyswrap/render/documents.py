@@ -15,6 +15,8 @@ FORMS = ("text", "json", "html", "markdown")
 """Each form that a result can take."""
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     **dict.fromkeys(("comparison", "gate", "many", "sweep", "try", "verification"), FORMS),
+    "agreement": ("text", "json", "markdown"),
+    **dict.fromkeys(("breakdown", "nvprof"), ("text",)),
     "history": ("html",),
     "report": ("text", "brief", "html", "slim", "markdown"),
     "run": ("text", "json"),

@@ -56,11 +56,7 @@ def essential(shown: str) -> str:
     """Return a visible name without its return type, its argument list and unnamed namespaces."""
     for noise in _NOISE:
         shown = shown.replace(noise, "")
-    return _without_arguments(shown.removeprefix("void "))
-
-
-def _without_arguments(name: str) -> str:
-    """Return a demangled name without its argument list."""
+    name = shown.removeprefix("void ")
     depth = 0
     for at in range(len(name) - 1, 0, -1) if name.endswith(")") else ():
         depth += {")": 1, "(": -1}.get(name[at], 0)

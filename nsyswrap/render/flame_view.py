@@ -46,7 +46,7 @@ class _Node:
 
 
 def flame(report: Report) -> Picture | None:
-    """Return the flame graph of a report; None where Python was not sampled in idle time."""
+    """Return the flame graph of a report; None without stacks of idle time."""
     section = report.section("python_lines")
     rows = [row for row in summary_model.rows(section, "stacks") if row["idle_estimate_ns"] > 0]
     if section is None or not rows:

@@ -90,14 +90,11 @@ def rank(table: pd.DataFrame, most: int) -> RankedGaps:
     first = np.flatnonzero(opens)
     last = np.append(first[1:], len(rows))[: len(first)] - 1
     length = end[last] - start[first]
-    return RankedGaps(rows, np.cumsum(opens) - 1, first, length, _largest(length, most))
-
-
-def _largest(values: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.intp]:
-    """Return the places of the largest values, largest first, equal ones in order. Not all values are sorted."""
-    least = np.partition(values, -most)[-most] if 0 < most < len(values) else np.iinfo(np.int64).min
-    places = np.flatnonzero(values >= least)
-    return places[np.argsort(-values[places], kind="stable")][:most]
+    least = np.partition(length, -most)[-most] if 0 < most < len(length) else np.iinfo(np.int64).min
+    places = np.flatnonzero(length >= least)
+    return RankedGaps(
+        rows, np.cumsum(opens) - 1, first, length, places[np.argsort(-length[places], kind="stable")][:most]
+    )
 
 
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import list_of, record_of
 from nsyswrap.gate.timed_runs import Gate, GateOutcome, Measure, TimedRun, noise_words
 from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone
-from nsyswrap.render.issues import issue_entries
+from nsyswrap.render.issues import ISSUES, issue_entries
 from nsyswrap.render.measured_hero import MeasuredTime, hero
 
 if TYPE_CHECKING:
@@ -142,14 +143,10 @@ def tree(gate: Gate) -> "Tree":
         ],
         "blame": [{"part": one.words, "delta_ns": one.delta_ns, "step_share": one.share} for one in gate.blame],
         "notes": list(gate.notes),
-        "issues": [
-            {"kind": one.kind.value, "blocks": one.blocks, "message": one.message, "hint": one.hint}
-            for one in gate.issues
-        ],
-        "earlier": [_run(run) for run in gate.earlier],
-        "new": [_run(run) for run in gate.new],
+        "issues": ISSUES.write(gate.issues),
+        "earlier": _RUNS.write(gate.earlier),
+        "new": _RUNS.write(gate.new),
     }
 
 
-def _run(run: TimedRun) -> "Tree":
-    return {"name": run.name, "commit": run.commit, "mean_ns": run.mean_ns, "median_ns": run.median_ns}
+_RUNS = list_of(record_of(TimedRun, "name commit mean_ns median_ns"))

@@ -102,8 +102,8 @@ GLOSSARY = (
             ),
             Term(
                 "plan",
-                "The changes in the order that helps most, with the time of a step after each, simulated with those "
-                "before it.",
+                "The changes in the order that helps most, with the time of a step after each. It includes the changes "
+                "above.",
             ),
             Term("section", "One analysis: its facts, tables and findings."),
             Term("report", "All sections of one capture."),

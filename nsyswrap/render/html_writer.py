@@ -7,16 +7,16 @@ to what it has.
 
 import functools
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
 
 from nsyswrap.base import units
 from nsyswrap.render import glossary, hues, markdown_writer, page_files, table_cells, timeline_view
-from nsyswrap.render.code_places import with_places
-from nsyswrap.render.content_policy import policy
 from nsyswrap.render.document import (
     Bars,
     Block,
@@ -38,6 +38,10 @@ SLIM_STYLES = ("page.css",)
 SLIM_SCRIPTS = ("copying.js", "page.js")
 # What a slim page adds for ranks, which have its only table and the only pictures side by side.
 _RANK_STYLES = ("tables.css", "ranks.css")
+# A file as frames name it, and the number of the line.
+_PLACE = re.compile(r"((?:~?/)?(?:[\w.+-]+/)*[\w+-][\w.+-]*\.py):(\d+)\b")
+_COPIED = Markup('<button type="button" class="place">{}</button>')
+_OPENED = Markup('<a class="opens" href="{}" aria-label="Open {} in the editor">↗</a>')
 # Longer lines of evidence are cut, and a click shows the whole.
 _LINE_WIDTH = 200
 
@@ -88,7 +92,7 @@ def write(document: Document, *, form: Literal["html", "slim"] = "html", editor:
             point=units.point,
             shorten=functools.partial(shorten, width=_LINE_WIDTH),
             places=functools.partial(with_places, editor=editor),
-            policy=policy(texts, [*scripts, *late_scripts]),
+            policy=page_files.policy(texts, [*scripts, *late_scripts]),
             # These are our own files, and the policy holds their hashes; everything else in the page is escaped.
             styles=[Markup(text) for text in texts],  # noqa: S704
             scripts=[Markup(text) for text in scripts],  # noqa: S704
@@ -146,3 +150,20 @@ def _environment() -> jinja2.Environment:
 def _step_data(step: DrawnStep) -> Markup:
     content = {"data": timeline_view.packed(step.data), "span": step.span, "inferred": step.inferred}
     return as_json(content)
+
+
+def with_places(text: str, editor: str = "") -> Markup:
+    """Return a text, escaped, in which each line of Python can be copied.
+
+    Args:
+        text: Any text.
+        editor: The address that opens a line, with ``{file}`` and ``{line}`` in it; empty for no links.
+    """
+    found, end = Markup(), 0
+    shown = visible(text)
+    for each in _PLACE.finditer(shown):
+        found += shown[end : each.start()] + _COPIED.format(each[0])
+        if editor:
+            found += _OPENED.format(editor.replace("{file}", quote(each[1])).replace("{line}", each[2]), each[0])
+        end = each.end()
+    return found + shown[end:]

@@ -1,10 +1,13 @@
-"""What keeps runs from being compared, as a list of a document."""
+"""What keeps runs from being compared, as a list of a document and in JSON."""
 
 from collections.abc import Sequence
 
+from nsyswrap.base.json_codec import list_of, record_of
 from nsyswrap.compare.comparison import ComparabilityIssue
 from nsyswrap.render.document import Entries, Entry
 
+ISSUES = list_of(record_of(ComparabilityIssue, "kind blocks message hint"))
+"""The codec of issues."""
 _MOST = (6, 6)
 
 

@@ -32,11 +32,11 @@ from nsyswrap.base.json_codec import (
     read_scalar,
     record_of,
 )
-from nsyswrap.model import Fact, Finding, Gpu, Plan, PlannedChange, Report, Section, Session, StepTimes, Unit
+from nsyswrap.model import Capture, Fact, Finding, Gpu, Plan, PlannedChange, Report, Section, Session, StepTimes, Unit
 from nsyswrap.render.json_tables import listed_rows, read_table, tables_schema
 from nsyswrap.render.json_writer import write
+from nsyswrap.render.section_heads import known_tables
 from nsyswrap.render.summary_model import records
-from nsyswrap.render.table_columns import known_tables
 from nsyswrap.rules.program_kind import Framework, ProgramKind
 
 SCHEMA = "nsyswrap.report/3"
@@ -133,6 +133,7 @@ REPORT = record_of(
     "program_kind",
     make=_report,
     schema=_written(replace(TEXT, schema={"const": SCHEMA}), lambda _: SCHEMA),
+    capture=record_of(Capture, "name bytes"),
     session=record_of(
         Session,
         "nsys_version schema_version started_utc duration_ns hostname command traces graph_trace driver_version "

@@ -10,7 +10,7 @@ from nsyswrap.base import units
 from nsyswrap.base.json_codec import DamagedError, Tree, read_scalar
 from nsyswrap.render import gaps
 from nsyswrap.render.rows import weight_column
-from nsyswrap.render.table_columns import columns_of, is_required, known_columns, known_tables
+from nsyswrap.render.section_heads import columns_of, is_required, known_columns, known_tables
 from nsyswrap.sections.spec import Kind
 
 MOST_ROWS = 20_000

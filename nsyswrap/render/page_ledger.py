@@ -116,11 +116,23 @@ def _parts(
 def device(report: Report, ledger: summary_model.DeviceLedger) -> Device:
     """Return the bars of a GPU."""
     rank = () if ledger.rank is None else (f"rank {ledger.rank}",)
+    kept = _accounts(ledger)
+    work = [amount.ns for amount in ledger.parts[:-1]]
+    segments = charts.bar([*work, *(ns for _, _, ns, _ in kept)])[len(work) :]
+    own = [hues.idle_hue(one.rule) for one in ledger.idle[: len(kept)]]
+    if len(ledger.idle) > _MOST_RULES:
+        own[-1] = "idle-other"
+    fills = [hue + hues.LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
     return Device(
         title=", ".join((f"GPU {ledger.device_id}", *rank, *filter(None, (ledger.name,)))),
         note=f"{units.duration(ledger.window_ns)} = 100 % of {_window(report)}",
         parts=stacked([(one.part.key, one.part.label, vocabulary.fill(one.part), one.ns) for one in ledger.parts]),
-        idle=_idle_bar(ledger),
+        idle=tuple(
+            LegendRow(
+                fill, name, meaning, f"url(#{fill})", units.duration(ns), units.share(share), segment.x, segment.width
+            )
+            for fill, (name, meaning, ns, share), segment in zip(fills, kept, segments, strict=True)
+        ),
     )
 
 
@@ -132,23 +144,6 @@ def _window(report: Report) -> str:
 def _window_ns(report: Report) -> int:
     ledger = report.section("ledger")
     return (report if ledger is None else ledger).window.length_ns
-
-
-def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
-    """Return the idle time by rule, below the idle part of the ledger."""
-    kept = _accounts(ledger)
-    work = [amount.ns for amount in ledger.parts[:-1]]
-    segments = charts.bar([*work, *(ns for _, _, ns, _ in kept)])[len(work) :]
-    own = [hues.idle_hue(one.rule) for one in ledger.idle[: len(kept)]]
-    if len(ledger.idle) > _MOST_RULES:
-        own[-1] = "idle-other"
-    fills = [hue + hues.LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
-    return tuple(
-        LegendRow(
-            fill, name, meaning, f"url(#{fill})", units.duration(ns), units.share(share), segment.x, segment.width
-        )
-        for fill, (name, meaning, ns, share), segment in zip(fills, kept, segments, strict=True)
-    )
 
 
 def _accounts(ledger: summary_model.DeviceLedger) -> list[tuple[str, str, int, float]]:

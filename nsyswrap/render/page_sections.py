@@ -59,6 +59,8 @@ _ABOVE = ("ledger", "idle", "ranks")
 _MOST_ROWS: Mapping[str, Mapping[Form, int]] = MappingProxyType({"ranges-kernels": {"html": 40}})
 # Where the counter was not measured, the fact ``counter_share`` says so once for both bounds.
 _LOWER_BOUND = "counter_share_low"
+# Nothing to say where there is no outlier.
+_OUTLIERS = "outlier_excess_ns"
 _NAME_WIDTH = 40
 _MOST_RULES = 2
 _OF_COUNTER = "_share"
@@ -88,6 +90,8 @@ _SHOWN_BY_BAR = {
     "ledger": frozenset({"window_ns", "busy_share", "idle_share"}),
     "idle": frozenset({"idle_ns"}),
     "tensor_cores": frozenset({"kernel_ns", *(part.fact for part in _TENSOR_PARTS)}),
+    # Of the two ends beside it.
+    "steps": frozenset({"spread_share"}),
 }
 
 
@@ -168,7 +172,9 @@ def facts(section: Section | None) -> tuple[tuple[str, str], ...]:
     return tuple(
         (vocabulary.fact_label(fact.label), units.text(fact.value, fact.unit))
         for fact in section.facts
-        if fact.label not in shown and not (fact.label == _LOWER_BOUND and units.is_missing(fact.value))
+        if fact.label not in shown
+        and not (fact.label == _LOWER_BOUND and units.is_missing(fact.value))
+        and not (fact.label == _OUTLIERS and not fact.value)
     )
 
 

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
+from pathlib import Path
 
 import numpy as np
 
@@ -20,9 +21,7 @@ from nsyswrap.render.vocabulary import rule_name
 from nsyswrap.rules import code_changes, rule_of
 from nsyswrap.rules.ranks import LATE
 
-# Stands for the folder of the report in the command that checks the plan.
-FOLDER = "FOLDER"
-CHECK = f"Check a change: profile it and compare it with this report. {FOLDER} is the folder of this report."
+CHECK = "Check a change: profile it and compare it with this report:"
 TRY = "Let nsyswrap make changes from outside, in turns, and measure what each brings:"
 SHARE = "Share the capture without environment, host, user and home folder. This page names none of them."
 NO_LINE = "Line not recorded. This records it:"
@@ -43,7 +42,32 @@ def cards(report: Report) -> tuple[Entry, ...]:
     for group, name in zip(groups, anchors, strict=True):
         # Of several cards of one rule, the first has the change, which fixes all of them.
         change = planned.pop(group[0].rule, None)
-        found.append(_card(report, group, name, scale, change))
+        first = group[0]
+        where = summary_model.place(first) if len(report.gpus) > 1 else ""
+        rest = len(group) - _MOST_GPUS
+        listed = ((summary_model.place(one), _lost(report, scale, one)) for one in group[1:_MOST_GPUS])
+        found.append(
+            Entry(
+                first.severity.value,
+                note=where,
+                headline=visible(first.headline),
+                advice=visible(first.advice),
+                severity=first.severity.value,
+                evidence=tuple(
+                    line for one in group[:_MOST_GPUS] for line in _evidence(report, one, alone=len(group) == 1)
+                ),
+                anchor=name,
+                rule=visible(rule_name(first.rule)),
+                effect=None if scale is None else _effect(report, scale, first, change),
+                cost=tuple(_cost(report, scale, first)),
+                also=(*listed, *([(f"{rest} more GPUs", "in report.json")] if rest > 0 else [])),
+                measured="" if scale is None or change is None else _measured(scale, first),
+                place=elide(summary_model.code_line(first), _LINE_WIDTH),
+                code=code_changes(first.rule, first.advice, report.program_kind),
+                span=next(iter(_gaps(report, first, 1)), None) or _longest_kernel(report, first),
+                source=_source(report, first),
+            )
+        )
     return tuple(found)
 
 
@@ -71,17 +95,34 @@ def verdict_anchor(report: Report) -> str:
 
 def check(report: Report) -> str:
     """Return the command that profiles the changed program and compares it with the plan."""
-    return f"nsyswrap profile --then {FOLDER} {_program(report)}"
+    return f"nsyswrap profile --then {_folder(report)} {_program(report)}"
 
 
 def attempt(report: Report) -> str:
     """Return the command that makes changes from outside; empty for a program that is not one of PyTorch."""
-    return f"nsyswrap try --run {FOLDER} {_program(report)}" if report.program_kind.is_pytorch else ""
+    return f"nsyswrap try --run {_folder(report)} {_program(report)}" if report.program_kind.is_pytorch else ""
 
 
 def share(report: Report) -> str:
-    """Return the command that removes from the capture what must not be shared."""
-    return visible(f"nsyswrap redact {shlex.quote(report.capture.name)} -o shared.sqlite")
+    """Return the command that removes from the capture what must not be shared; empty for several captures."""
+    path = _path(report)
+    return f"nsyswrap redact {path} -o shared.sqlite" if path else ""
+
+
+def page_command(report: Report) -> str:
+    """Return the end of a sentence about the page: the command that writes it, or a point for several captures."""
+    path = _path(report)
+    return f": nsyswrap report {path}" if path else "."
+
+
+def _path(report: Report) -> str:
+    """Return the capture as a word of a command; empty for the captures of several ranks."""
+    path = Path(report.capture.folder, report.capture.name)
+    return visible(shlex.quote(str(path))) if path.suffix else ""
+
+
+def _folder(report: Report) -> str:
+    return visible(shlex.quote(report.capture.folder))
 
 
 def line_command(report: Report) -> str:
@@ -113,35 +154,6 @@ def _anchors(rules: Sequence[str]) -> Iterator[str]:
         found = anchor(rule)
         seen[found] = seen.get(found, 0) + 1
         yield found if seen[found] == 1 else f"{found}-{seen[found]}"
-
-
-def _card(
-    report: Report,
-    group: tuple[Finding, ...],
-    name: str,
-    scale: StepScale | None,
-    change: tuple[int, PlannedChange] | None,
-) -> Entry:
-    first = group[0]
-    where = summary_model.place(first) if len(report.gpus) > 1 else ""
-    return Entry(
-        first.severity.value,
-        note=where,
-        headline=visible(first.headline),
-        advice=visible(first.advice),
-        severity=first.severity.value,
-        evidence=tuple(line for one in group[:_MOST_GPUS] for line in _evidence(report, one, alone=len(group) == 1)),
-        anchor=name,
-        rule=visible(rule_name(first.rule)),
-        effect=None if scale is None else _effect(report, scale, first, change),
-        cost=tuple(_cost(report, scale, first)),
-        also=_also(report, scale, group),
-        measured="" if scale is None or change is None else _measured(scale, first),
-        place=elide(summary_model.code_line(first), _LINE_WIDTH),
-        code=code_changes(first.rule, first.advice, report.program_kind),
-        span=_longest_gap(report, first) or _longest_kernel(report, first),
-        source=_source(report, first),
-    )
 
 
 def _effect(
@@ -196,13 +208,6 @@ def _share(report: Report, finding: Finding) -> str:
     return share.removesuffix(f" of {visible(summary_model.short(window))}")
 
 
-def _also(report: Report, scale: StepScale | None, group: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
-    """Return the time lost on each further GPU; of many, the first few and their number."""
-    rest = len(group) - _MOST_GPUS
-    listed = ((summary_model.place(one), _lost(report, scale, one)) for one in group[1:_MOST_GPUS])
-    return (*listed, *([(f"{rest} more GPUs", "in report.json")] if rest > 0 else []))
-
-
 def _evidence(report: Report, finding: Finding, *, alone: bool) -> Iterator[Evidence]:
     spans = _spans(report, finding)
     for line in finding.evidence:
@@ -227,10 +232,6 @@ def _gaps(report: Report, finding: Finding, most: int) -> tuple[Span, ...]:
     mine = gaps[(gaps["rule"] == finding.rule) & (gaps["device_id"] == finding.device_id)]
     longest = mine.loc[(mine["end_ns"] - mine["start_ns"]).nlargest(most).index]
     return tuple(starmap(Span, zip(longest["start_ns"].tolist(), longest["end_ns"].tolist(), strict=True)))
-
-
-def _longest_gap(report: Report, finding: Finding) -> Span | None:
-    return next(iter(_gaps(report, finding, 1)), None)
 
 
 def _longest_kernel(report: Report, finding: Finding) -> Span | None:

@@ -40,6 +40,7 @@ from nsyswrap.render.document import (
 )
 from nsyswrap.render.escape import elide
 from nsyswrap.render.section_heads import is_on_page_only
+from nsyswrap.what_if.fixed_step import WIDEST_FACTOR
 
 STYLES = ("ranks.css", "selection.css", "flame.css")
 SCRIPTS = (
@@ -54,13 +55,11 @@ _TITLE_WIDTH = 80
 # Columns of the table of phases about the GPU.
 _OF_GPU = ("gpu_ns", "idle_ns", "kernel_count")
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases", "ranks")
-_LEFT_OUT = ("p05_ns", "p95_ns")
 _EXPOSED = "exposed "
 _MOST_CARDS = (3, 6)
 _MOST_RANKS = 8
 _MOST_COLUMNS = 8
 _MOST_PARTS = 4
-_CAUSE_WIDTH = 17
 _LEDGER, _IDLE = "GPU time breakdown", "Why the GPU was idle"
 
 
@@ -99,8 +98,8 @@ def document(report: Report) -> Document:
         page_title=_title(report),
         page_about=(("GPU", gpus), ("window", window), *((("started", started),) if started else ())),
         source=report_cards.verdict_anchor(report),
-        closing=f"This is the short form. The whole report has {_left_out(report, below)}: nsyswrap report "
-        f"{report.capture.name}",
+        closing=f"This is the short form. The whole report has {_left_out(report, below)}"
+        f"{report_cards.page_command(report)}",
         is_explored=True,
     )
 
@@ -157,8 +156,18 @@ def _plan(report: Report) -> DocumentSection:
         Lines(report.plan.notes, "fine"),
         Lines(report.notes, "notes"),
     )
-    of = "do these in order; each includes those above" if report.plan.changes else "savings do not add up"
-    return DocumentSection("plan", "What to do" if found else "", of if found else "", blocks, group=_ANSWER)
+    return DocumentSection(
+        "plan", "What to do" if found else "", _order(report) if found else "", blocks, group=_ANSWER
+    )
+
+
+def _order(report: Report) -> str:
+    """Return how the times of the cards belong together: those of the plan, and those of a change alone before it."""
+    planned = [each.rule for each in report.plan.changes]
+    if not planned:
+        return "savings do not add up"
+    is_first = report.findings[0].rule in planned
+    return f"do these in order; each includes those above{'' if is_first else ', unless alone'}"
 
 
 def _next(report: Report) -> DocumentSection:
@@ -253,7 +262,7 @@ def _idle(report: Report) -> Iterator[DocumentSection]:
     shown, rest = found[:_MOST_PARTS], found[_MOST_PARTS:]
     more = f"{len(rest)} more take {units.duration(sum(one.ns for one in rest))}" if rest else ""
     with_gpu = len(report.gpus) > 1
-    causes = [elide(one.cause_names, _CAUSE_WIDTH) for one in shown]
+    causes = [one.first_cause for one in shown]
     brief = Table("idle", _IDLE, _idle_columns(shown, causes, with_gpu=with_gpu), forms=TERMINAL, cut=more)
     columns = _idle_columns(found, [one.cause_names for one in found], with_gpu=with_gpu)
     whole = Table("idle", _IDLE, columns, forms=MARKDOWN, folded=MARKDOWN)
@@ -281,7 +290,25 @@ def _numbers(report: Report) -> Iterator[str]:
     steps = report.section("steps")
     if steps is not None:
         no_median = key_numbers.median_step(report) is None and steps.notes
-        yield f"steps: {' '.join(steps.notes) if no_median else _facts(steps)}"
+        yield f"steps: {' '.join(steps.notes) if no_median else _steps_in_words(report, steps)}"
+
+
+def _steps_in_words(report: Report, section: Section) -> str:
+    """Return how many steps there are, how long they take, and how even they are."""
+    found = {fact.label: float(fact.value or 0) for fact in section.facts if not isinstance(fact.value, str)}
+    low, high, late_ns = found.get("p05_ns", 0.0), found.get("p95_ns", 0.0), found.get("outlier_excess_ns", 0.0)
+    measured, warm_up = (int(found.get(name, 0)) for name in ("measured_steps", "warm_up_steps"))
+    of = "" if report.step.count in {None, measured} else " of all processes"
+    words = [f"{units.counted(measured, 'measured step')}{of}", f"median {units.duration(found['median_ns'])}"]
+    if high > WIDEST_FACTOR * low:
+        words.append(f"very uneven: 5 % under {units.duration(low)}, 5 % over {units.duration(high)}")
+    elif units.duration(low) != units.duration(high):
+        words.append(f"nine in ten take {units.duration_range(low, high)}")
+    if late_ns:
+        words.append(f"{units.counted(int(found['outlier_count']), 'outlier')}, {units.duration(late_ns)} too long")
+    if warm_up:
+        words.append(f"warm-up: {units.counted(warm_up, 'step')}, {units.duration(found['warm_up_ns'])}")
+    return "; ".join(words)
 
 
 def _over_time(report: Report) -> Iterator[DocumentSection]:
@@ -346,7 +373,7 @@ def _elsewhere(report: Report) -> Iterator[DocumentSection]:
     count = sum(is_on_page_only(section.key) for section in report.sections)
     if count:
         more = units.counted(count, "more section")
-        words = f"The page and JSON hold {more}: nsyswrap report {report.capture.name}"
+        words = f"The page and JSON hold {more}{report_cards.page_command(report)}"
         yield DocumentSection("elsewhere", "", "", (Lines((words,), "fine", TERMINAL),))
 
 
@@ -354,8 +381,6 @@ def _facts(section: Section) -> str:
     """Return a section's facts in one line; a count comes before its label."""
     shown = []
     for fact in section.facts:
-        if fact.label in _LEFT_OUT:
-            continue
         label, value = vocabulary.fact_label(fact.label), units.text(fact.value, fact.unit)
         if fact.unit == "count":
             shown.append(f"{value} {label.removesuffix('s') if fact.value == 1 else label}")

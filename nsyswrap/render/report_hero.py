@@ -82,19 +82,19 @@ def _range(scale: StepScale, time: Interval[int]) -> str:
 
 
 def _then(report: Report, scale: StepScale) -> _Then | None:
-    """Return the step after the plan, as far as its times are known; without a plan, after the first finding's fix."""
+    """Return the step after the plan, as far as its times are known; after the verdict's fix where no plan has it."""
     changes = report.plan.changes
+    first = next((each for each in report.findings if each.rule == report.verdict_rule), None)
+    if first is not None and first.saving is not None and all(each.rule != first.rule for each in changes):
+        after = scale.now.after(first.saving)
+        if scale.effect(scale.now_ns, after, "", "").saving:
+            return _Then("if this is fixed", after, first.saving_method or "estimated")
     known = [number for number, each in enumerate(changes, 1) if is_known(each.step)]
     if known:
         last = changes[known[-1] - 1]
         of = "the plan" if known[-1] == len(changes) else f"{units.counted(known[-1], 'change')} of the plan"
         return _Then(f"after {of}", last.step, last.source)
-    first = next((each for each in report.findings if each.rule == report.verdict_rule), None)
-    if changes or first is None or first.saving is None:
-        return None
-    after = scale.now.after(first.saving)
-    is_shorter = scale.effect(scale.now_ns, after, "", "").saving
-    return _Then("if this is fixed", after, first.saving_method or "estimated") if is_shorter else None
+    return None
 
 
 def _sure(report: Report, scale: StepScale, then: _Then | None) -> tuple[str, str]:

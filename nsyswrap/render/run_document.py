@@ -71,8 +71,7 @@ def _accounts(accounts: Sequence[Account]) -> Iterator[DocumentSection]:
 def _about(row: RunRow) -> list[tuple[str, str]]:
     """Return what a run is, as pairs of a label and a value; what is unknown has an empty value."""
     gpus = units.times(row.gpu_count, row.gpu) if row.gpu else "none"
-    step = "" if row.step is None else f"{units.duration(row.step.median_ns)} (median of {units.count(row.step.count)})"
-    mean = "" if row.step is None else f"{units.duration(row.step.mean_ns)} (mean, start to start)"
+    step, mean = (units.duration(ns or 0) if row.has_steps else "" for ns in (row.median_ns, row.mean_ns))
     spread = "" if row.stddev_ns is None else f"standard deviation {units.duration(row.stddev_ns)}"
     versions = (f"{name} {getattr(row, name)}" for name in ("torch", "cuda", "driver", "nsys", "python"))
     known = [each for each in versions if not each.endswith(" ")]
@@ -86,8 +85,8 @@ def _about(row: RunRow) -> list[tuple[str, str]]:
         ("machine", row.host),
         ("versions", ", ".join(known)),
         ("window", row.window),
-        ("step", step),
-        ("time per step", mean),
+        ("step", step and f"{step} (median of {units.count(row.step_count)})"),
+        ("time per step", mean and f"{mean} (mean, start to start)"),
         ("noise", spread),
         ("report", row.folder),
     ]

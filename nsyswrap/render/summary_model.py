@@ -24,6 +24,8 @@ Row = dict[str, Any]
 # Parts of the ledger that are shown even where they are zero on all GPUs.
 _ALWAYS_SHOWN = ("compute", "idle")
 _MOST_CAUSES = 2
+# From so many gaps in a step on, a fraction of one says nothing.
+_FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ class IdlePart:
             return ""
         names = [cause_name(cause) for cause, _ in self.causes]
         return ", ".join([*names[:_MOST_CAUSES], *(["..."] if len(names) > _MOST_CAUSES else [])])
+
+    @property
+    def first_cause(self) -> str:
+        """Return the name of the largest cause; empty where the rule is the cause itself."""
+        return cause_name(self.causes[0][0]) if self.cause_names else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +210,13 @@ class GapPattern:
     often: str
 
 
+def _often(of_step: float) -> str:
+    """Return how often there is something, of its number in a step: ``12 a step``, ``1 in 38 steps``."""
+    if (each := round(1 / max(of_step, 1e-9))) > 1:
+        return f"1 in {units.count(each)} steps"
+    return f"{f'{of_step:.1f}'.removesuffix('.0') if of_step < _FEW else units.count(round(of_step))} a step"
+
+
 def gap_patterns(report: Report) -> tuple[GapPattern, ...]:
     """Return the gaps by GPU, rule and phase, most idle time first."""
     section = report.section("idle")
@@ -212,9 +226,7 @@ def gap_patterns(report: Report) -> tuple[GapPattern, ...]:
     rows = table.sort_values("idle_ns", ascending=False, kind="stable")
     names = ("device_id", "rule", "phase", "count", "median_ns", "per_step")
     return tuple(
-        GapPattern(
-            int(device), str(rule), str(phase), int(count), int(median), "" if pd.isna(often) else f"{often:.3g} a step"
-        )
+        GapPattern(int(device), str(rule), str(phase), int(count), int(median), "" if pd.isna(often) else _often(often))
         for device, rule, phase, count, median, often in zip(*(rows[name].tolist() for name in names), strict=True)
     )
 

@@ -1,15 +1,15 @@
 """A document for a terminal: the answer in 20 lines, then the first rows of its tables, readable without colour."""
 
+import io
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.document import Bars, Block, Document, Entries, Entry, Facts, Hero, Lines, Table, blocks_of
 from nsyswrap.render.escape import ELISION, elide, visible
@@ -196,7 +196,9 @@ def _drawn(heads: Sequence[tuple[str, str]], columns: Sequence[Sequence[str]], w
     """
     drawn = Drawn(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=_MUTED)
     labels = [visible(label) for label, _ in heads]
-    shown = [_short(cells, unit, _NAME_WIDTH) for cells, (_, unit) in zip(columns, heads, strict=True)]
+    # A name takes at most a quarter of a wide line; a file has no widest line.
+    most = max(_NAME_WIDTH, width // 4)
+    shown = [_short(cells, unit, most) for cells, (_, unit) in zip(columns, heads, strict=True)]
     room = width - _GAP * (len(heads) - 1)
     floors = list(map(_floor, labels, shown, heads))
     longest = [max([0, *map(len, cells)]) for cells in shown]
@@ -246,3 +248,29 @@ def _wrapped(text: str, width: int) -> str:
 
 def _short(cells: Sequence[str], unit: str, width: int) -> Sequence[str]:
     return shorten_all(cells, width) if unit == "text" else list(map(visible, cells))
+
+
+def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> str:
+    """Return blocks below each other as text for a terminal, without blanks at the ends of lines.
+
+    Args:
+        blocks: What is printed.
+        width: Largest line width in columns.
+        colour: Whether to add terminal colours.
+    """
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        height=100,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        force_jupyter=False,
+        legacy_windows=False,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+    console.print(Group(*blocks))
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip() + "\n"

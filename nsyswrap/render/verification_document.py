@@ -1,10 +1,16 @@
 """The result of `nsyswrap verify`: whether the work is the same, which program is faster, and each check."""
 
+from collections.abc import Iterator
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import units
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.json_codec import NUMBER, list_of, null_or, record_of
 from nsyswrap.experiments.verify import Timing, Verification
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
-from nsyswrap.render.document import Column, Document, DocumentSection, Entries, Entry, Lines, Table, Tone
+from nsyswrap.render import measured_hero
+from nsyswrap.render.document import Block, Column, Document, DocumentSection, Entries, Entry, Lines, Table, Tone
 
 if TYPE_CHECKING:
     from nsyswrap.base.json_codec import Tree
@@ -12,6 +18,9 @@ if TYPE_CHECKING:
 SCHEMA = "nsyswrap.verify/1"
 MARKER = "<!-- nsyswrap verify -->"
 """The first line of the Markdown: a job finds its earlier comment by it."""
+_CHECKS = list_of(record_of(WorkCheck, "name base new outcome words"))
+_RATIO = record_of(Interval, low=NUMBER, point=NUMBER, high=NUMBER)
+_TIMING = null_or(record_of(Timing, "outcome of ratio base_ns new_ns", ratio=_RATIO))
 _TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "unsure"}
 
 
@@ -29,13 +38,24 @@ def document(found: Verification) -> Document:
         tone=_TONES[found.passes],
         verdict=found.verdict,
         marker=MARKER,
-        lead=(Lines(found.notes, "notes"),),
+        lead=(*(() if found.timing is None else _bars(found.timing)), Lines(found.notes, "notes")),
         sections=(
             DocumentSection("differences", "What differs", "", (Entries(entries, "differences", (20, 20)),)),
             DocumentSection("checks", "The work", "", (_checks(found.checks),)),
             DocumentSection("time", "Time", "", () if found.timing is None else (_times(found.timing),)),
         ),
     )
+
+
+def _bars(timing: Timing) -> Iterator[Block]:
+    """Yield the mean times of both programs, whose ratio is that of the verdict, and a narrow range."""
+    base_ns, runs = geometric_mean(timing.base_ns), units.counted(len(timing.base_ns), "run")
+    new = timing.ratio.map(lambda ratio: ratio * base_ns)
+    sides = (
+        measured_hero.MeasuredTime("BASE", base_ns),
+        measured_hero.MeasuredTime("NEW", new.point, new if timing.is_narrow else None),
+    )
+    yield from measured_hero.hero(*sides, sure=f"measured, {timing.of} of {runs} each")
 
 
 def _checks(checks: tuple[WorkCheck, ...]) -> Table:
@@ -72,7 +92,6 @@ def _times(timing: Timing) -> Table:
 
 def tree(found: Verification) -> "Tree":
     """Return the result as nested dictionaries and lists of plain Python values."""
-    timing = found.timing
     return {
         "schema": SCHEMA,
         "outcome": found.outcome,
@@ -81,19 +100,8 @@ def tree(found: Verification) -> "Tree":
         "base": found.base,
         "new": found.new,
         "work": found.work.value,
-        "checks": [
-            {"name": each.name, "base": each.base, "new": each.new, "outcome": each.outcome.value, "words": each.words}
-            for each in found.checks
-        ],
-        "timing": None
-        if timing is None
-        else {
-            "outcome": timing.outcome.value,
-            "of": timing.of,
-            "ratio": {"low": timing.ratio.low, "point": timing.ratio.point, "high": timing.ratio.high},
-            "base_ns": list(timing.base_ns),
-            "new_ns": list(timing.new_ns),
-        },
+        "checks": _CHECKS.write(found.checks),
+        "timing": _TIMING.write(found.timing),
         "notes": list(found.notes),
         "find_share": found.options.find,
     }

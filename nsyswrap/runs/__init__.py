@@ -6,7 +6,7 @@
     history.add(run)                               a `Run` of `run_from_report(report, record)`; twice changes nothing
     history.runs(limit=20)                         the newest first, as `RunRow`
     history.frame("runs")                          pandas: also "accounts", "findings", "facts"
-    series(history, program, "main~10..main")      the runs of one program in order of their commits, for a gate
+    history.series(program, "main~10..main")       the runs of one program in order of their commits, for a gate
 
 ``nsyswrap.runs.run`` has the types: ``Program`` says which runs, ``SeriesRun`` is a run with its steps and accounts.
 
@@ -14,12 +14,10 @@ Runs come in order of commit time, then of start; runs without a commit by their
 ("main~10..main", "v1.2.."), resolved in ``folder``; empty for all runs. Dirty runs of a commit count as runs of it.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nsyswrap.runs.history import History
-    from nsyswrap.runs.run import Program, SeriesRun
 
 
 def open(url: str | None = None) -> "History":  # noqa: A001 - as in `nsyswrap.runs.open`
@@ -35,21 +33,3 @@ def open(url: str | None = None) -> "History":  # noqa: A001 - as in `nsyswrap.r
     from nsyswrap.runs.history import open_history  # noqa: PLC0415 - loads SQLAlchemy
 
     return open_history(url)
-
-
-def series(
-    history: "History", program: "Program", revisions: str = "", folder: Path | None = None
-) -> "tuple[SeriesRun, ...]":
-    """Return the runs of one program in order of their commits, then of their start.
-
-    Args:
-        history: The history.
-        program: What was run, and on what.
-        revisions: A range of git, such as "main~10..main"; empty for all runs.
-        folder: A folder of the repository; None for the working folder.
-
-    Raises:
-        HistoryError: The history cannot be read.
-        UsageError: Git does not know the range.
-    """
-    return history.series(program, revisions, folder)

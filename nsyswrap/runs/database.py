@@ -1,14 +1,31 @@
-"""The database of a history: where it is, its connections, and transactions that are whole or not at all."""
+"""The database of a history: where it is, its connections, whole transactions, and rows whose values are checked.
+
+SQLite keeps whatever is written into a column, and anybody can write into its file.
+"""
 
 import importlib.util
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Engine,
+    Integer,
+    Row,
+    Select,
+    String,
+    create_engine,
+    event,
+    make_url,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -22,6 +39,15 @@ FILE = "history.sqlite"
 # A writer waits this long for another one. A run is written in milliseconds, so only a stopped process takes longer.
 BUSY_S = 60
 _WRITES = "nsyswrap_writes"
+# As many digits of a run's id as `history list` shows.
+_ID_DIGITS = 10
+# Boolean before the others: it is none of them.
+_TYPES: tuple[tuple[type, tuple[type, ...], str], ...] = (
+    (Boolean, (bool,), "true or false"),
+    (Integer, (int,), "whole numbers"),
+    (Double, (float, int), "numbers"),
+    (String, (str,), "texts"),
+)
 
 
 class HistoryError(NsyswrapError):
@@ -89,7 +115,15 @@ def connect(url: URL) -> Engine:
     """
     if url.drivername != "sqlite":
         return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
-    _make_file(Path(str(url.database)))
+    path = Path(str(url.database))
+    try:
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True, mode=0o700)
+            if path.parent.name == FOLDER:
+                (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise HistoryError(f"cannot make the history {path}: {error.strerror}", hint=_FORMS) from error
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": BUSY_S})
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
@@ -118,18 +152,6 @@ def check_owner(url: URL) -> None:
 
 # Tables that every version has.
 _OWN = {"alembic_version", "runs", "accounts"}
-
-
-def _make_file(path: Path) -> None:
-    """Make an empty file, and around the one in a project a folder that git leaves out."""
-    try:
-        if not path.parent.exists():
-            path.parent.mkdir(parents=True, mode=0o700)
-            if path.parent.name == FOLDER:
-                (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
-        path.touch(mode=0o600)
-    except OSError as error:
-        raise HistoryError(f"cannot make the history {path}: {error.strerror}", hint=_FORMS) from error
 
 
 def _prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - a connection of sqlite3
@@ -185,3 +207,39 @@ def _errors_of(engine: Engine, what: str) -> Iterator[None]:
         if isinstance(error, WrongValueError):
             hint = "take the run from its report again: nsyswrap history add --replace REPORT"
         raise HistoryError(f"cannot {what} the history {shown(engine.url)}: {neutral(text)}", hint=hint) from error
+
+
+def rows_of(connection: Connection, query: Select[Any], run_id: str = "") -> Sequence[Any]:
+    """Return the rows that a query finds.
+
+    Args:
+        connection: The database.
+        query: The query.
+        run_id: The run that all rows are about; empty where the rows name their runs.
+
+    Raises:
+        WrongValueError: A value is not of its column's type; the message names the column and the run.
+    """
+    rows = connection.execute(query).all()
+    check_rows(query, rows, run_id)
+    return rows
+
+
+def check_rows(query: Select[Any], rows: Sequence[Row[Any]], run_id: str = "") -> None:
+    """Check that the values of some rows of a query are of the types of their columns.
+
+    Raises:
+        WrongValueError: One is not.
+    """
+    for column, values in zip(query.selected_columns, zip(*rows, strict=True), strict=False):
+        types, words = next((each[1:] for each in _TYPES if isinstance(column.type, each[0])), ((), ""))
+        may_be_missing = not isinstance(column, Column) or bool(column.nullable)
+        allowed = {*types, *([type(None)] if may_be_missing else [])}
+        if types and not set(map(type, values)) <= allowed:
+            row, wrong = next(pair for pair in zip(rows, values, strict=True) if type(pair[1]) not in allowed)
+            table = getattr(getattr(column, "table", None), "name", "")
+            name = f"{table}.{column.key}" if table else column.key
+            found = row._mapping  # noqa: SLF001 - the public name of a row's columns
+            run = run_id or found.get("run_id")
+            of_run = f" of run {run[:_ID_DIGITS]}" if isinstance(run, str) else ""
+            raise WrongValueError(f"column {name}{of_run} holds {str(wrong)[:40]!r}, and must hold {words}")

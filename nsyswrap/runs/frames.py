@@ -20,8 +20,7 @@ from sqlalchemy import (
     select,
 )
 
-from nsyswrap.runs.checked_rows import check_rows
-from nsyswrap.runs.database import HistoryError, reading
+from nsyswrap.runs.database import HistoryError, check_rows, reading
 from nsyswrap.runs.run import Program
 from nsyswrap.runs.tables import (
     ACCOUNT_COLUMNS,

@@ -13,11 +13,11 @@ from nsyswrap.base.privacy import ANYBODY, Cleaner
 from nsyswrap.base.program_name import program_and_arguments, working_words
 from nsyswrap.compare.step_times import KERNEL_ROWS, LEDGER_ROWS, step_times
 from nsyswrap.model import Fact, Report
-from nsyswrap.runs.run import STEP_FIELDS, Account, Run, RunFact, RunFinding, RunRow, StepSummary
+from nsyswrap.runs.run import Account, Run, RunFact, RunFinding, RunRow
 
 # Variables in which launchers set the number of ranks: torchrun, Open MPI, SLURM.
 _SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
-_QUANTILES = (0.5, 0.05, 0.25, 0.75, 0.95)
+_QUANTILES = {"median_ns": 0.5, "p05_ns": 0.05, "p25_ns": 0.25, "p75_ns": 0.75, "p95_ns": 0.95}
 # What a run is about, but not what was measured: a run that was moved is the same run.
 _NOT_CONTENT = ("run_id", "added_utc", "committed_s", "folder")
 
@@ -67,9 +67,7 @@ def run_from_report(
         for position, each in enumerate(report.findings)
     )
     accounts = tuple(sorted(_accounts(report, texts)))
-    row, step = _row(report, record or {}, place or RunOrigin(), texts), _step_summary(report)
-    if step is not None:
-        row = row._replace(step_count=step.count, **{name: getattr(step, name) for name in STEP_FIELDS})
+    row = _row(report, record or {}, place or RunOrigin(), texts)
     kept = {name: value for name, value in row._asdict().items() if name not in _NOT_CONTENT}
     content = _digest([kept, *accounts, *findings, *sorted(facts, key=lambda one: one[:2])])
     # A capture is known by its start, its length in nanoseconds and its GPUs. Where these are unknown, only equal
@@ -103,7 +101,7 @@ class _Texts:
 
 
 def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRow:
-    """Return the row of a run, still without its id and its steps."""
+    """Return the row of a run, still without its id."""
     session, versions = report.session, _tree(record, "versions")
     program, arguments = program_and_arguments(working_words(texts.command(record.get("command") or session.command)))
     if place.series:
@@ -145,44 +143,41 @@ def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRo
         exit_code=_whole(record.get("exit_code")),
         wall_ns=_whole(record.get("wall_ns")),
         folder=texts(place.folder),
-        step_count=0,
-        **dict.fromkeys(STEP_FIELDS),
+        **_steps(report),
     )
 
 
-def _step_summary(report: Report) -> StepSummary | None:
-    """Return the summary of the measured steps; None without steps."""
+def _steps(report: Report) -> dict[str, Any]:
+    """Return the columns of a run about its measured steps; none without steps."""
     steps = step_times(report)
     if steps.count < (report.step.count or 0):
         return _shortened(report)
     if not steps.count:
-        return None
-    median, p05, p25, p75, p95 = (float(each) for each in np.quantile(steps.length, _QUANTILES))
+        return {}
+    quantiles = dict(zip(_QUANTILES, np.quantile(steps.length, list(_QUANTILES.values())).tolist(), strict=True))
     spread = float(steps.length.std(ddof=1)) if steps.count > 1 else 0.0
-    return StepSummary(steps.count, float(steps.period.mean()), median, p05, p25, p75, p95, spread, steps.cpu_share)
+    found = {"step_count": steps.count, "mean_ns": float(steps.period.mean()), **quantiles}
+    return {**found, "stddev_ns": spread, "cpu_share": steps.cpu_share}
 
 
-def _shortened(report: Report) -> StepSummary | None:
-    """Return the summary of steps where the report lists only some of them: its facts are about all."""
+def _shortened(report: Report) -> dict[str, Any]:
+    """Return the columns of steps where the report lists only some of them: its facts are about all."""
     count, median = report.step.count, report.step.recorded_ns
     section = report.section("steps")
     if not count or median is None or section is None or not report.window.is_of_steps:
-        return None
+        return {}
     low, high = (fact.value if (fact := section.fact(name)) else None for name in ("p05_ns", "p95_ns"))
     devices = _rows(report, "ledger", "devices")
     window = sum(row["window_ns"] for row in devices)
     kernels = sum(row[name] for row in devices for name in KERNEL_ROWS)
-    return StepSummary(
-        count=count,
-        mean_ns=report.step.mean_in(report.window),
-        median_ns=float(median),
-        p05_ns=None if low is None else float(low),
-        p25_ns=None,
-        p75_ns=None,
-        p95_ns=None if high is None else float(high),
-        stddev_ns=None,
-        cpu_share=1 - kernels / window if window else 1.0,
-    )
+    return {
+        "step_count": count,
+        "mean_ns": report.step.mean_in(report.window),
+        "median_ns": float(median),
+        "p05_ns": None if low is None else float(low),
+        "p95_ns": None if high is None else float(high),
+        "cpu_share": 1 - kernels / window if window else 1.0,
+    }
 
 
 def _accounts(report: Report, texts: _Texts) -> list[Account]:

@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Engine, Select, and_, delete, func, select, t
 from sqlalchemy.dialects import postgresql, sqlite
 
 from nsyswrap.capture.git_history import commits_in
-from nsyswrap.runs.checked_rows import rows_of
 from nsyswrap.runs.database import (
     VARIABLE,
     HistoryError,
@@ -21,6 +20,7 @@ from nsyswrap.runs.database import (
     database_url,
     exists,
     reading,
+    rows_of,
     shown,
     writing,
 )
@@ -308,7 +308,7 @@ def _with_accounts(
         for number, kind, name, rule, phase, total_ns in rows_of(connection, query):
             step_ns = per_step(total_ns, of_number[number])
             accounts[number].append(Account(kind, name, rule, phase, total_ns, step_ns))
-    return (SeriesRun(row, row.step, tuple(sorted(accounts[number]))) for number, row in of_number.items())
+    return (SeriesRun(row, tuple(sorted(accounts[number]))) for number, row in of_number.items())
 
 
 def open_history(url: str | None = None, *, create: bool = True) -> History:

@@ -34,7 +34,23 @@ def migrate(engine: Engine) -> None:
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _POSTGRES_LOCK})
         version = _version(connection)
         if version != HEAD:
-            _upgrade(connection, version)
+            from alembic.migration import MigrationContext  # noqa: PLC0415 - loaded only where tables are made or changed
+            from alembic.operations import Operations  # noqa: PLC0415
+            from alembic.script.revision import ResolutionError  # noqa: PLC0415
+
+            steps = scripts()
+            try:
+                changes: list[Any] = list(steps.iterate_revisions("head", version or "base"))
+            except ResolutionError as error:
+                raise HistoryError(
+                    f"the history has version {version[:20] if version else ''}, which this nsyswrap does not know",
+                    hint="update nsyswrap, or give another database in NSYSWRAP_DB",
+                ) from error
+            context = MigrationContext.configure(connection)
+            with Operations.context(context):
+                for change in reversed(changes):
+                    change.module.upgrade()
+                    context.stamp(steps, change.revision)
 
 
 def _version(connection: Connection) -> str | None:
@@ -43,27 +59,6 @@ def _version(connection: Connection) -> str | None:
         return None
     version: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
     return version
-
-
-def _upgrade(connection: Connection, version: str | None) -> None:
-    """Make each change after a version, in order."""
-    from alembic.migration import MigrationContext  # noqa: PLC0415 - loaded only where tables are made or changed
-    from alembic.operations import Operations  # noqa: PLC0415
-    from alembic.script.revision import ResolutionError  # noqa: PLC0415
-
-    steps = scripts()
-    try:
-        changes: list[Any] = list(steps.iterate_revisions("head", version or "base"))
-    except ResolutionError as error:
-        raise HistoryError(
-            f"the history has version {version[:20] if version else ''}, which this nsyswrap does not know",
-            hint="update nsyswrap, or give another database in NSYSWRAP_DB",
-        ) from error
-    context = MigrationContext.configure(connection)
-    with Operations.context(context):
-        for change in reversed(changes):
-            change.module.upgrade()
-            context.stamp(steps, change.revision)
 
 
 def scripts() -> "ScriptDirectory":

@@ -75,15 +75,15 @@ class RunRow(NamedTuple):
     exit_code: int | None
     wall_ns: int | None
     folder: str
-    step_count: int
-    mean_ns: float | None
-    median_ns: float | None
-    p05_ns: float | None
-    p25_ns: float | None
-    p75_ns: float | None
-    p95_ns: float | None
-    stddev_ns: float | None
-    cpu_share: float | None
+    step_count: int = 0
+    mean_ns: float | None = None
+    median_ns: float | None = None
+    p05_ns: float | None = None
+    p25_ns: float | None = None
+    p75_ns: float | None = None
+    p95_ns: float | None = None
+    stddev_ns: float | None = None
+    cpu_share: float | None = None
 
     @property
     def identity(self) -> Program:
@@ -91,12 +91,9 @@ class RunRow(NamedTuple):
         return Program(*(getattr(self, name) for name in Program._fields))
 
     @property
-    def step(self) -> "StepSummary | None":
-        """Return the summary of the steps; None without steps."""
-        values = {name: getattr(self, name) for name in STEP_FIELDS}
-        if not self.step_count or None in (self.mean_ns, self.median_ns, self.cpu_share):
-            return None
-        return StepSummary(count=self.step_count, **values)
+    def has_steps(self) -> bool:
+        """Return whether its steps were measured."""
+        return bool(self.step_count) and None not in (self.mean_ns, self.median_ns, self.cpu_share)
 
 
 class ListedRun(NamedTuple):
@@ -112,34 +109,6 @@ class ListedRun(NamedTuple):
     median_ns: float | None
     p05_ns: float | None
     p95_ns: float | None
-
-
-# The fields of a summary that are columns of a run, too.
-STEP_FIELDS = ("mean_ns", "median_ns", "p05_ns", "p25_ns", "p75_ns", "p95_ns", "stddev_ns", "cpu_share")
-
-
-@dataclass(frozen=True, slots=True)
-class StepSummary:
-    """The measured steps of a run: their number, the time per step, and how far their lengths spread.
-
-    Attributes:
-        count: Number of steps.
-        mean_ns: Time per step, start to start.
-        median_ns: Median of their lengths.
-        p05_ns, p25_ns, p75_ns, p95_ns: Quantiles of their lengths; None where the report does not list all steps.
-        stddev_ns: Standard deviation of their lengths; 0 for one step; None as for the quantiles.
-        cpu_share: Share of the time in which no kernel runs.
-    """
-
-    count: int
-    mean_ns: float
-    median_ns: float
-    p05_ns: float | None
-    p25_ns: float | None
-    p75_ns: float | None
-    p95_ns: float | None
-    stddev_ns: float | None
-    cpu_share: float
 
 
 class Account(NamedTuple):
@@ -208,12 +177,10 @@ class SeriesRun(NamedTuple):
 
     Attributes:
         row: The run.
-        step: Its steps; None without steps.
         accounts: Its accounts, with ``step_ns``.
     """
 
     row: RunRow
-    step: StepSummary | None
     accounts: tuple[Account, ...]
 
 
@@ -226,4 +193,4 @@ def per_step(total_ns: int, run: RunRow) -> float | None:
 def in_series(run: Run) -> SeriesRun:
     """Return a run, which need not be in the history, as a series has it."""
     accounts = tuple(each._replace(step_ns=per_step(each.total_ns, run.row)) for each in run.accounts)
-    return SeriesRun(run.row, run.row.step, accounts)
+    return SeriesRun(run.row, accounts)

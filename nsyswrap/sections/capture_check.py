@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from nsyswrap.attribution.page_migrations import find_migrations
+from nsyswrap.attribution.copy_table import find_migrations
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
@@ -93,12 +93,7 @@ def only_operations(context: TraceContext) -> str:
 
 
 def outweighs(check: Section | None, lost_ns: int) -> bool:
-    """Return whether missing events can change more time than the finding's time lost.
-
-    Args:
-        check: The section of ``run``; None where it is not part of the report.
-        lost_ns: Time lost of the finding.
-    """
+    """Return whether missing events can change more time than the finding's time lost."""
     affected = check.fact(AFFECTED) if check else None
     return affected is not None and isinstance(affected.value, int) and affected.value > lost_ns
 

@@ -113,14 +113,7 @@ NEEDED_AT_ONCE = Saving(None, None, ("no saving is predicted: the next layer nee
 
 
 class TransferAdvice(NamedTuple):
-    """What to do about the exposed transfer of one GPU.
-
-    Attributes:
-        rule: Key of the finding.
-        text: The change to make.
-        saving: What it saves.
-        evidence: What shows that it fits.
-    """
+    """What to do about the exposed transfer of one GPU."""
 
     rule: str
     text: str
@@ -134,13 +127,7 @@ def is_split(collectives: Collectives) -> bool:
 
 
 def advice_for(simulation: Simulation, device: int, rows: Indices) -> TransferAdvice:
-    """Return the change to make for the collectives of one device, and what it saves.
-
-    Args:
-        simulation: The run as it was.
-        device: The GPU.
-        rows: Its collectives, as rows of the context's operations.
-    """
+    """Return the change to make for the collectives of one device, and what it saves."""
     advice = _of_transfer(simulation, device, rows)
     if is_split(simulation.collectives):
         return advice
@@ -243,11 +230,6 @@ def beside_the_layer_before(context: TraceContext, collectives: Collectives, row
     The compute is that of the forward and the backward pass since any other operation: the optimizer changes weights
     before they are gathered. It counts only where the host had launched the gathering before that compute ended,
     otherwise the host is late; and where one of the passes goes on after it.
-
-    Args:
-        context: The trace.
-        collectives: When the transfer of each began.
-        rows: Collectives of one GPU, as rows of the context's operations.
     """
     operations, found = context.operations, np.zeros(len(rows), np.int64)
     gathers = np.flatnonzero(_among(context, rows, frozenset({ALL_GATHER})))
@@ -331,22 +313,17 @@ def of_activations(context: TraceContext, collectives: Collectives, rows: Indice
     length = context.operations.end[rows] - collectives.begun(context.operations, rows)
     forward = context.phase_of_operations[rows] == context.phases.code(FORWARD)
     if (collectives.bytes[at] >= 0).all():
-        elements = collectives.bytes[at] // _element_bytes(context, rows)
+        ids = coded(context.trace[tables.KERNELS], "name_id")[context.operations.row[rows]]
+        names, place = np.unique(ids, return_inverse=True)
+        found = [_TYPE.search(context.trace.text(int(each))) for each in names]
+        sizes = np.array([max(int(each.group(1)) // 8, 1) if each else 1 for each in found], np.int64)
+        elements = collectives.bytes[at] // sizes[place]
         of = (collectives.communicator[at].astype(np.int64) << np.int64(48)) + elements
         same = np.isin(of, of[forward])
     else:
         same = np.full(len(rows), 2 * length[forward].sum() > HALF * length.sum())
     is_most = length[same].sum() > HALF * length.sum()
     return bool(is_most and length[same & forward].any() and length[same & ~forward].any())
-
-
-def _element_bytes(context: TraceContext, rows: Indices) -> npt.NDArray[np.int64]:
-    """Return the size of an element of each reduction, from the type in the kernel's name; 1 where it has none."""
-    ids = coded(context.trace[tables.KERNELS], "name_id")[context.operations.row[rows]]
-    names, place = np.unique(ids, return_inverse=True)
-    found = [_TYPE.search(context.trace.text(int(each))) for each in names]
-    sizes = np.array([max(int(each.group(1)) // 8, 1) if each else 1 for each in found], np.int64)
-    return sizes[place]
 
 
 def on_fast_links(simulation: Simulation) -> WhatIf:

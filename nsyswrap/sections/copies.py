@@ -1,6 +1,6 @@
 """Memory copies and memsets: kinds of memory, rates, exposed time, and copies that block the host."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -9,20 +9,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, staged_of
+from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, find_migrations, held_by, staged_of
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Window, clip, intersect, merge, total
+from nsyswrap.base.intervals import Indices, Spans, Window, clip, covered, intersect, merge, total, union
 from nsyswrap.base.row_sums import largest_first, text_column
 from nsyswrap.base.rows import taken
 from nsyswrap.events.duration_stats import statistics
-from nsyswrap.events.operations import COPY, UNIFIED
+from nsyswrap.events.operations import COMPUTE, COPY, UNIFIED
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
+from nsyswrap.rules.memory import MIGRATIONS, TOO_LARGE
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.idle_findings import costliest_line
-from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
@@ -31,6 +31,9 @@ from nsyswrap.trace.tables import array, groups
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
+
+UNKNOWN = Saving(None, None, ("no saving is predicted: a kernel's time does not show how long it waits for pages",))
+
 
 TITLE = "Memory copies and memsets"
 ADVICE = {
@@ -66,6 +69,96 @@ ADVICE = {
     ),
 }
 PREFETCH = "Prefetch earlier: cudaMemPrefetchAsync on a stream of its own, while the kernels before still run."
+
+
+def find_finding(
+    simulation: Simulation, attribution: Attribution, copies: pd.DataFrame, window: Window
+) -> Finding | None:
+    """Return the finding on page faults of managed memory; None where they take too little of the window.
+
+    The time lost is that in which pages move or the GPU waits for pages, beside a kernel or not, and the idle time up
+    to the next fault of the host.
+
+    ::
+
+        GPU    |###### kernel ######|..|copy|..|copy|
+        pages    |copy||copy||copy|
+        lost     |----------------| |---------------|
+    """
+    context, device = simulation.context, attribution.device_id
+    moved, faults = copies[copies["by_fault"]], _gpu_faults(context, device, window)
+    moving = clip(merge(array(moved, "start"), array(moved, "end")), window.start_ns, window.end_ns)
+    waiting = clip(merge(array(faults, "start"), array(faults, "end")), window.start_ns, window.end_ns)
+    busy, idle = union(moving, waiting), attribution.idle_of(MIGRATIONS.key)
+    # In idle time that another rule explains, a GPU that waits for pages is not counted a second time.
+    lost = idle + total(busy) - int(covered(busy, *_idle(attribution)).sum())
+    if not worth_printing(lost, window):
+        return None
+    evicted = int((find_migrations(context).evicted[context.operations.on(device)]).sum())
+    return make_finding(
+        rule=MIGRATIONS.key,
+        headline=MIGRATIONS.headline.format(share=units.share(lost / window.length_ns)),
+        lost_ns=lost,
+        saving=UNKNOWN,
+        advice=(TOO_LARGE if 2 * evicted > len(moved) else MIGRATIONS).advice,
+        evidence=(
+            *_directions(moved),
+            *(f"{units.count(evicted)} of them evict pages" for _ in range(evicted > 0)),
+            *_faults(context, faults, window),
+            f"the GPU is idle for {units.duration(idle)} until the host touches the next page",
+            *_kernels(context, device, busy, window),
+        ),
+        device_id=device,
+        window=window,
+    )
+
+
+def _idle(attribution: Attribution) -> Spans:
+    return Spans(attribution.pieces.start, attribution.pieces.end)
+
+
+def _gpu_faults(context: TraceContext, device: int, window: Window) -> pd.DataFrame:
+    """Return the groups of page faults that a GPU waited for in the window."""
+    faults = context.trace[tables.GPU_PAGE_FAULTS]
+    inside = (array(faults, "start") < window.end_ns) & (array(faults, "end") > window.start_ns)
+    found: pd.DataFrame = faults[inside & (array(faults, "device_id") == device)]
+    return found
+
+
+def _directions(moved: pd.DataFrame) -> Iterator[str]:
+    """Yield a line for each direction in which pages moved, longest time first."""
+    rows = []
+    for kind, mine in moved.groupby("kind"):
+        ns, size = int(mine["duration"].sum()), int(mine["bytes"].sum())
+        rows.append(
+            (ns, f"{units.duration(ns)} in {units.counted(len(mine), f'{kind} migration')}, {units.size(size)}")
+        )
+    yield from (line for _, line in sorted(rows, reverse=True))
+
+
+def _faults(context: TraceContext, faults: pd.DataFrame, window: Window) -> Iterator[str]:
+    """Yield a line on the page faults of the GPU and of the CPU, where these were recorded."""
+    of_gpu = round(float(np.maximum(array(faults, "count"), 0).sum(dtype=np.float64)))
+    start = array(context.trace[tables.CPU_PAGE_FAULTS], "start")
+    of_cpu = int(((start >= window.start_ns) & (start < window.end_ns)).sum())
+    if of_gpu or of_cpu:
+        yield f"{units.counted(of_gpu, 'page fault')} of the GPU, {units.count(of_cpu)} of the CPU"
+
+
+def _kernels(context: TraceContext, device: int, busy: Spans, window: Window) -> Iterator[str]:
+    """Yield a line on the kernels that run while pages move."""
+    operations = context.operations
+    rows = operations.on(device)
+    rows = rows[taken(operations.kind, rows) == COMPUTE]
+    start, end = (
+        np.clip(taken(each, rows), window.start_ns, window.end_ns) for each in (operations.start, operations.end)
+    )
+    beside = covered(busy, start, end) > 0
+    if beside.any():
+        ns = total(merge(start[beside], end[beside]))
+        count, run = int(beside.sum()), "runs" if beside.sum() == 1 else "run"
+        spent = f"{units.counted(count, 'kernel')}, {units.duration(ns)},"
+        yield f"{spent} {run} while pages move: this time holds waits for pages"
 
 
 def run(
@@ -164,12 +257,15 @@ def _exposed(
     if not worth_printing(lost, window):
         return None
     mine = copies[(copies["exposed"] > 0) & ~others]
+    exposed = mine.groupby("kind")["exposed"].sum()
+    longest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
+    advice = PREFETCH if str(longest).startswith(UNIFIED) else ADVICE.get(str(longest), ADVICE[UPLOAD])
     return make_finding(
         rule=EXPOSED.key,
         headline=EXPOSED.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=saving(),
-        advice=_advice(mine),
+        advice=advice,
         evidence=(*_by_kind(mine), *place_lines(context, array(mine, "operation"), array(mine, "exposed"))),
         device_id=device,
         window=window,
@@ -185,13 +281,6 @@ def _exposed_time(context: TraceContext, device: int, copies: pd.DataFrame, wind
     """Return how long the copies are exposed, in ns; time in which several of them run counts once."""
     ran = merge(array(copies, "start"), array(copies, "end"))
     return total(intersect(context.operations.exclusive(device, window)[COPY], ran))
-
-
-def _advice(copies: pd.DataFrame) -> str:
-    """Return the change to make for the direction of copies with most exposed time."""
-    exposed = copies.groupby("kind")["exposed"].sum()
-    longest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
-    return PREFETCH if str(longest).startswith(UNIFIED) else ADVICE.get(str(longest), ADVICE[UPLOAD])
 
 
 def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import pandas as pd
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Spans, Times, Window, clip, fill, layered, merge, overlay
 from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples, period_ns
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.own_windows import OwnWindows, find_own_windows
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import PageGroup, SectionSpec
@@ -29,36 +29,6 @@ def run(context: TraceContext, window: Window) -> Section:
     """
     counters = context.counter_samples
     own = find_own_windows(context, window)
-    whole = _window_table(counters, own)
-    if not counters or not len(whole):
-        return Section("counters", TITLE, window, notes=(NONE_IN_WINDOW if counters else NOT_SAMPLED,))
-    devices = list(dict.fromkeys(samples.device_id for samples in counters))
-    phases = pd.concat([_by_phase(context, device, own.on(device)) for device in devices], ignore_index=True)
-    steps = pd.concat([_by_step(context, device, own.on(device)) for device in devices], ignore_index=True)
-    over_time = pd.concat([_over_time(context, device, window) for device in devices], ignore_index=True)
-    one = counters[0]
-    count = int(((one.start < window.end_ns) & (one.end > window.start_ns)).sum())
-    return Section(
-        key="counters",
-        title=TITLE,
-        window=window,
-        facts=(Fact("sampling_period_ns", period_ns(one.start), "ns"), Fact("samples_of_each_counter", count, "count")),
-        tables={"window": whole, "phases": phases, "steps": steps, "over_time": over_time},
-        notes=_notes(counters),
-    )
-
-
-def _notes(counters: tuple[CounterSamples, ...]) -> tuple[str, ...]:
-    notes = [
-        "Counters cover the whole GPU, including other programs that use it.",
-        "Samples are whole per cent, rounded up: a mean may be 1 % too high, and an unused link reads 1 %.",
-    ]
-    if not any(samples.name.startswith("NVLink") for samples in counters):
-        notes.append("NVLink was not sampled; it may have been in use.")
-    return tuple(notes)
-
-
-def _window_table(counters: tuple[CounterSamples, ...], own: OwnWindows) -> pd.DataFrame:
     rows = [
         {
             "name": samples.name,
@@ -72,7 +42,29 @@ def _window_table(counters: tuple[CounterSamples, ...], own: OwnWindows) -> pd.D
         for start, end in [_everything(window)]
         if samples.sampled(start, end)[0]
     ]
-    return pd.DataFrame(rows, columns=["name", "device_id", "mean_share", "mean_at_least_share", "max_share"])
+    whole = pd.DataFrame(rows, columns=["name", "device_id", "mean_share", "mean_at_least_share", "max_share"])
+    if not counters or not len(whole):
+        return Section("counters", TITLE, window, notes=(NONE_IN_WINDOW if counters else NOT_SAMPLED,))
+    devices = list(dict.fromkeys(samples.device_id for samples in counters))
+    phases = pd.concat([_by_phase(context, device, own.on(device)) for device in devices], ignore_index=True)
+    steps = pd.concat([_by_step(context, device, own.on(device)) for device in devices], ignore_index=True)
+    over_time = pd.concat([_over_time(context, device, window) for device in devices], ignore_index=True)
+    one = counters[0]
+    count = int(((one.start < window.end_ns) & (one.end > window.start_ns)).sum())
+    notes = [
+        "Counters cover the whole GPU, including other programs that use it.",
+        "Samples are whole per cent, rounded up: a mean may be 1 % too high, and an unused link reads 1 %.",
+    ]
+    if not any(samples.name.startswith("NVLink") for samples in counters):
+        notes.append("NVLink was not sampled; it may have been in use.")
+    return Section(
+        key="counters",
+        title=TITLE,
+        window=window,
+        facts=(Fact("sampling_period_ns", period_ns(one.start), "ns"), Fact("samples_of_each_counter", count, "count")),
+        tables={"window": whole, "phases": phases, "steps": steps, "over_time": over_time},
+        notes=tuple(notes),
+    )
 
 
 def means(samples: CounterSamples, start: Times, end: Times) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -180,7 +172,6 @@ SECTION = SectionSpec(
     },
     headings={
         "sm_active_share": "SM active",
-        "tensor_active_share": "tensor active",
         "dram_read_bandwidth_share": "DRAM read bandwidth",
         "dram_write_bandwidth_share": "DRAM write bandwidth",
         "pcie_rx_throughput_share": "PCIe RX throughput",

@@ -104,9 +104,7 @@ def run(
         _device(allocations, device, memory.get(device, 0), ends, own.on(device))
         for device in np.unique(allocations.device_id).tolist()
     ]
-    columns = ["device_id", "peak_bytes", "peak_share", "capture_peak_bytes", "start_bytes", "end_bytes"]
-    columns += ["allocation_count", "allocated_bytes", "release_count", "released_bytes"]
-    devices = pd.DataFrame(found, columns=columns)
+    devices = pd.DataFrame(found, columns=SECTION.columns["devices"].split())
     facts = (
         Fact("peak_bytes", int(devices["peak_bytes"].max()) if len(devices) else 0, "bytes"),
         Fact("allocations", int(devices["allocation_count"].sum()), "count"),
@@ -218,7 +216,12 @@ def _finding(
     device, lost_ns = lost
     change = allocations.change[rows]
     taken, given = change[change > 0], change[change < 0]
-    held = _time_in_calls(simulation.context, allocations.process[rows], window)
+    calls = simulation.context.trace[tables.CALLS]
+    allocates = tables.by_name(simulation.context.trace, tables.CALLS, _allocates, np.int8) > 0
+    thread = coded(calls, "thread")
+    mine = allocates & thread.among(np.isin(tables.process_of(thread.ids), allocations.process[rows]))
+    spans = merge(array(calls, "start")[mine], array(calls, "end")[mine])
+    held = total(clip(spans, window.start_ns, window.end_ns))
     worst = rows[int(np.argmax(np.abs(change)))]
     largest = abs(int(allocations.change[worst]))
     return make_finding(
@@ -241,16 +244,6 @@ def _finding(
 def _allocates(name: str) -> int:
     """Return 1 for a call that allocates or releases; else 0."""
     return int(api_calls.call_kind(api_calls.base_name(name)) == api_calls.ALLOCATION)
-
-
-def _time_in_calls(context: TraceContext, processes: Times, window: Window) -> int:
-    """Return the time in which any thread of these processes was in a call that allocates or releases, in ns."""
-    calls = context.trace[tables.CALLS]
-    allocates = tables.by_name(context.trace, tables.CALLS, _allocates, np.int8) > 0
-    thread = coded(calls, "thread")
-    mine = allocates & thread.among(np.isin(tables.process_of(thread.ids), processes))
-    spans = merge(array(calls, "start")[mine], array(calls, "end")[mine])
-    return total(clip(spans, window.start_ns, window.end_ns))
 
 
 SECTION = SectionSpec(

@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.attribution.loader_processes import has_loader_processes
+from nsyswrap.attribution.idle_pieces import has_loader_processes
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Spans, Window, containing, label_at, overlay
 from nsyswrap.base.row_sums import typed_table
 from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
-from nsyswrap.events.host_marks import find_marks
+from nsyswrap.events.host_record import find_marks
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows

@@ -33,7 +33,13 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     for thread, count in _launching(context, own).items():
         part = own.of(thread & ~tables.THREAD_MASK)
         who = {"process_id": tables.pid(thread), "thread_id": tables.tid(thread), "thread": name_of.get(thread, "")}
-        threads.append({**who, "launch_count": count, **_split(states, thread, part)})
+        waiting = total(clip(states.waits(thread), part.start_ns, part.end_ns))
+        in_calls = total(clip(states.in_cuda(thread), part.start_ns, part.end_ns))
+        first, last = states.alive(thread)
+        unseen = part.length_ns - max(min(last, part.end_ns) - max(first, part.start_ns), 0)
+        rest = part.length_ns - waiting - in_calls - unseen
+        split = {"wait_ns": waiting, "cuda_call_ns": in_calls, "rest_ns": rest, "unseen_ns": unseen}
+        threads.append({**who, "launch_count": count, **split})
         waits += [{**who, **row} for row in _waits(context, states, thread, part)]
     table = pd.DataFrame(waits, columns=list(WAIT_COLUMNS))
     order = ["total_ns", "process_id", "thread_id", "call", "phase"]
@@ -51,16 +57,6 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
         ),
         tables={"threads": by_thread, "waits": table},
     )
-
-
-def _split(states: ThreadStates, thread: int, window: Window) -> dict[str, int]:
-    """Return the time of a thread by state, in ns; the parts add up to the window."""
-    waiting = total(clip(states.waits(thread), window.start_ns, window.end_ns))
-    in_calls = total(clip(states.in_cuda(thread), window.start_ns, window.end_ns))
-    first, last = states.alive(thread)
-    unseen = window.length_ns - max(min(last, window.end_ns) - max(first, window.start_ns), 0)
-    rest = window.length_ns - waiting - in_calls - unseen
-    return {"wait_ns": waiting, "cuda_call_ns": in_calls, "rest_ns": rest, "unseen_ns": unseen}
 
 
 def _launching(context: TraceContext, own: OwnWindows) -> dict[int, int]:
@@ -135,8 +131,8 @@ SECTION = SectionSpec(
     group=PageGroup.PROGRAM,
     on_page_only=True,
     columns={
-        "threads": "process_id thread_id thread launch_count wait_ns cuda_call_ns rest_ns unseen_ns",
-        "waits": "process_id thread_id thread call phase total_ns count share",
+        "threads": " ".join(SPLIT_COLUMNS),
+        "waits": " ".join(WAIT_COLUMNS),
     },
     kinds={Kind.TEXT: "call thread"},
     captions={"threads": "Launching threads", "waits": "Waits of launching threads, by call and phase"},

@@ -10,8 +10,7 @@ import pandas as pd
 
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
-from nsyswrap.attribution.idle_accounts import idle_accounts
-from nsyswrap.attribution.idle_codes import numbered, sums_by_gap
+from nsyswrap.attribution.idle_accounts import idle_accounts, numbered, sums_by_gap
 from nsyswrap.base.intervals import NOTHING, Window
 from nsyswrap.base.row_sums import typed_table
 from nsyswrap.events import api_calls
@@ -56,12 +55,7 @@ UNEXPLAINED = ("unknown", "not_traced")
 
 
 class IdleSums(NamedTuple):
-    """The idle time of each device in all.
-
-    Attributes:
-        by_account: Idle time and number of gaps by rule, cause and phase.
-        patterns: Number and median length of the gaps by rule and phase.
-    """
+    """The idle time of each device in all."""
 
     by_account: pd.DataFrame
     patterns: pd.DataFrame
@@ -94,6 +88,12 @@ def run(
     by_account = idle_sums.by_account
     idle = int(by_account["idle_ns"].sum())
     unknown = int(by_account.loc[by_account["cause"].isin(UNEXPLAINED), "idle_ns"].sum())
+    notes = []
+    if tables.OS_CALLS.name in context.trace.absent:
+        looks = "no call names a wait of the host" if len(context.trace[tables.SCHEDULING]) else WAITS_LOOK_LIKE_WORK
+        notes.append(f"Operating system calls were not recorded, so {looks}: add osrt to the traces.")
+    if not context.phases.main_thread:
+        notes.append("No range names a phase, so idle time has no phase: add NVTX ranges, or name yours with --phase.")
     return Section(
         key="idle",
         title=TITLE,
@@ -104,18 +104,8 @@ def run(
         ),
         tables={"attribution": by_account, "gaps": idle_gaps, "patterns": idle_sums.patterns},
         findings=idle_findings,
-        notes=_notes(context),
+        notes=tuple(notes),
     )
-
-
-def _notes(context: TraceContext) -> tuple[str, ...]:
-    notes = []
-    if tables.OS_CALLS.name in context.trace.absent:
-        looks = "no call names a wait of the host" if len(context.trace[tables.SCHEDULING]) else WAITS_LOOK_LIKE_WORK
-        notes.append(f"Operating system calls were not recorded, so {looks}: add osrt to the traces.")
-    if not context.phases.main_thread:
-        notes.append("No range names a phase, so idle time has no phase: add NVTX ranges, or name yours with --phase.")
-    return tuple(notes)
 
 
 def _by_account(context: TraceContext, attributions: tuple[Attribution, ...], others: OtherRanks) -> pd.DataFrame:

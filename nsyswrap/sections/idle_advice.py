@@ -1,6 +1,12 @@
-"""The headline and the advice of each rule of idle time, adapted to what the capture shows."""
+"""The headline and the advice of each rule of idle time, adapted to what the capture shows.
 
-from collections.abc import Callable
+The capture has the names of calls and not their arguments. ``fsync`` and ``pwrite`` are about files; ``write`` may also
+be about a terminal or a pipe, where it waits until somebody reads.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,10 +23,18 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.identity import ranks_of_mpi
 from nsyswrap.ranks.mpi_collectives import find_last_rank
 from nsyswrap.rules import CAUSES, host, idle, rule_of, synchronization
+from nsyswrap.rules.idle import READS, SYNCS, WRITES
 from nsyswrap.rules.rule import Advice
-from nsyswrap.sections.file_advice import file_advice
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
+
+# Calls of the C library that work on files, pipes, terminals and sockets alike. Source: POSIX; `pread` and `pwrite`
+# fail on what has no position, so they are about files.
+_SUFFIX = r"(?:64)?(?:_unlocked)?"
+_WRITES = re.compile(r"(?:writev?|f(?:write|puts|putc|printf|flush|close)|vfprintf|putc|putw)" + _SUFFIX)
+_READS = re.compile(r"(?:readv?|f(?:read|gets|getc)|getc|getline|getdelim)" + _SUFFIX)
+_SYNCS = re.compile(r"f(?:data)?sync|syncfs?|sync_file_range|msync")
+
 
 OWN_RULES = (*(each.key for each in CAUSES.values()), *(each.rule.key for each in ROOT_CAUSES if not each.has_section))
 """The rules whose findings are part of the section on idle time."""
@@ -30,6 +44,16 @@ WARM = " in steps that should be warm"
 # Where the program's own threads use this share of its cores, they are too many for them; else other programs use the
 # cores. Source: ours; two equally busy programs leave one half to each.
 OWN_SHARE = 0.75
+
+
+def file_advice(time_of_call: Mapping[str, int]) -> Advice | None:
+    """Return advice that fits the call with most of the time; None where its name says nothing more."""
+    # The first by name where several have most of the time.
+    call = min(time_of_call, key=lambda call: (-time_of_call[call], call), default="")
+    for pattern, case in ((_WRITES, WRITES), (_READS, READS), (_SYNCS, SYNCS)):
+        if pattern.fullmatch(call):
+            return replace(case, advice=case.advice.format(call=call))
+    return None
 
 
 def _of_last_rank(context: TraceContext, attribution: Attribution) -> Advice | None:
@@ -46,14 +70,7 @@ def _of_last_rank(context: TraceContext, attribution: Attribution) -> Advice | N
 
 
 def advice_for(context: TraceContext, states: ThreadStates, attribution: Attribution, rule: str) -> Advice:
-    """Return the headline and the advice of a rule, adapted to what the capture shows.
-
-    Args:
-        context: The trace, its events and its loop.
-        states: What the threads do inside the window.
-        attribution: The idle time of the device that the finding is about.
-        rule: One of ``OWN_RULES``.
-    """
+    """Return the headline and the advice of a rule, adapted to what the capture shows."""
     usual, case = rule_of(rule), _case(context, states, attribution, rule)
     headline = (case and case.headline) or usual.headline
     if rule == idle.PEER_WAIT.key:
@@ -67,13 +84,18 @@ def _case(context: TraceContext, states: ThreadStates, attribution: Attribution,
     """Return what to say in the case of a rule that the capture shows; None where it is the rule itself."""
     found: Advice | None = None
     if rule == idle.CPU.key:
-        found = idle.LAUNCH_LESS if _is_usual_pace(attribution) else None
+        length = attribution.pieces.length_of(attribution.of_rule(idle.CPU.key))
+        usual = length <= attribution.usual_gap_ns
+        found = idle.LAUNCH_LESS if bool(taken(length, usual).sum() > length.sum() / 2) else None
     elif rule == idle.OFF_CPU.key:
         found = no_core_advice(context, attribution.window)
     elif rule == idle.UNKNOWN.key:
         found = idle.STILL_UNKNOWN if len(context.trace[tables.OS_CALLS]) else None
     elif rule == synchronization.IN_STEP.key:
-        found = synchronization.SMALL_COPIES if _are_after_uploads(context, attribution) else None
+        chosen = attribution.of_rule(synchronization.IN_STEP.key)
+        to_gpu, to_host = (_behind(context, attribution, direction) & chosen for direction in (UPLOAD, DOWNLOAD))
+        gpu_ns, host_ns, every_ns = (attribution.pieces.length_of(each).sum() for each in (to_gpu, to_host, chosen))
+        found = synchronization.SMALL_COPIES if bool(gpu_ns > max(host_ns, every_ns / 2)) else None
     elif rule == idle.FILE_IO.key:
         found = file_advice(_time_of_calls(states, attribution, rule))
     elif rule == idle.PEER_WAIT.key:
@@ -99,21 +121,6 @@ def _time_of_calls(states: ThreadStates, attribution: Attribution, rule: str) ->
 def _is_most(times: dict[str, int], wanted: Callable[[str], bool]) -> bool:
     """Return whether calls with the wanted names take more than half of the time."""
     return 2 * sum(ns for name, ns in times.items() if wanted(name)) > sum(times.values())
-
-
-def _is_usual_pace(attribution: Attribution) -> bool:
-    """Return whether most of the CPU time is between launches at their usual pace."""
-    length = attribution.pieces.length_of(attribution.of_rule(idle.CPU.key))
-    usual = length <= attribution.usual_gap_ns
-    return bool(taken(length, usual).sum() > length.sum() / 2)
-
-
-def _are_after_uploads(context: TraceContext, attribution: Attribution) -> bool:
-    """Return whether most of the idle time that waits cause follows copies to the GPU."""
-    chosen = attribution.of_rule(synchronization.IN_STEP.key)
-    to_gpu, to_host = (_behind(context, attribution, direction) & chosen for direction in (UPLOAD, DOWNLOAD))
-    gpu_ns, host_ns, every_ns = (attribution.pieces.length_of(each).sum() for each in (to_gpu, to_host, chosen))
-    return bool(gpu_ns > max(host_ns, every_ns / 2))
 
 
 def _behind(

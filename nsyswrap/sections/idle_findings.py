@@ -13,11 +13,11 @@ from nsyswrap.base import units
 from nsyswrap.base.intervals import Spans, Window, covered, innermost, merge, overlay
 from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
-from nsyswrap.events.host_marks import find_marks
+from nsyswrap.events.host_record import find_marks
 from nsyswrap.events.off_cpu import has_switches
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.injected_ranges import of_operators
 from nsyswrap.loop.phase_detection import of_library
-from nsyswrap.loop.range_names import of_operators
 from nsyswrap.model import ENDED_AT, MOST_SAMPLES, Finding, Severity
 from nsyswrap.rules import host, memory, rule_of
 from nsyswrap.rules.idle import CPU, PROFILER, UNKNOWN
@@ -50,14 +50,7 @@ OWN_CAUSES = {each.rule.key: each.own_causes for each in ROOT_CAUSES if each.own
 def find_idle_findings(
     simulation: Simulation, attributions: tuple[Attribution, ...], idle_gaps: pd.DataFrame, window: Window
 ) -> tuple[Finding, ...]:
-    """Return one finding for each device and rule that takes at least 2 % of the window.
-
-    Args:
-        simulation: The run as it was.
-        attributions: The idle time of each device.
-        idle_gaps: The table of gaps: the rows of each attribution, one after another.
-        window: Interval of the findings.
-    """
+    """Return one finding for each device and rule that takes at least 2 % of the window."""
     found, first = [], 0
     known: Savings = {}
     for each in attributions:
@@ -84,9 +77,22 @@ def _finding(
     context, window = simulation.context, attribution.window
     advice, lost = advice_for(context, simulation.states, attribution, rule), attribution.idle_of(rule)
     in_ranges = _in_ranges(context, attribution, rule) if rule in PLACED else []
+    mostly = f", in range {in_ranges[0][1]}" if in_ranges and 2 * in_ranges[0][0] > lost else ""
+    rows = np.flatnonzero(attribution.of_rule(rule))
+    length = attribution.pieces.length_of(rows)
+    if len(rows) > LISTED:
+        # Only the longest are sorted.
+        mine = np.flatnonzero(length >= np.partition(length, -LISTED)[-LISTED])
+        rows, length = rows[mine], length[mine]
+    order = np.argsort(-length, kind="stable")[:LISTED]
+    chosen = gaps.iloc[rows[order]]
+    longest = tuple(
+        f"{units.duration(ns)} at {start / 1e9:.6f} s: {evidence}"
+        for ns, start, evidence in zip(length[order].tolist(), chosen["start_ns"], chosen["evidence"], strict=True)
+    )
     return make_finding(
         rule=rule,
-        headline=advice.headline.format(share=units.share(lost / window.length_ns), range=_mostly(in_ranges, lost)),
+        headline=advice.headline.format(share=units.share(lost / window.length_ns), range=mostly),
         lost_ns=lost,
         saving=_saving(simulation, known, replace(lost_time, advice=advice.advice)),
         advice=advice.advice,
@@ -99,7 +105,7 @@ def _finding(
             *costliest_line(context, attribution, rule),
             *_by_phase(context, attribution, rule),
             *(f"{units.duration(ns)} in range {text}" for ns, text in in_ranges[:LISTED]),
-            *_longest(gaps, attribution, rule),
+            *longest,
         ),
         device_id=attribution.device_id,
         window=window,
@@ -223,24 +229,3 @@ def _in_ranges(context: TraceContext, attribution: Attribution, rule: str) -> li
         np.add.at(idle, opened.code[at], high - low)
     rows = [(int(idle[at]), str(ranges["text"].cat.categories[at])) for at in np.flatnonzero(idle).tolist()]
     return sorted(rows, key=lambda row: (-row[0], row[1]))
-
-
-def _mostly(in_ranges: list[tuple[int, str]], lost: int) -> str:
-    """Return the range that holds more than half of the time, as a part of a sentence; empty where there is none."""
-    return f", in range {in_ranges[0][1]}" if in_ranges and 2 * in_ranges[0][0] > lost else ""
-
-
-def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[str, ...]:
-    """Return the longest pieces of a rule with their evidence."""
-    rows = np.flatnonzero(attribution.of_rule(rule))
-    length = attribution.pieces.length_of(rows)
-    if len(rows) > LISTED:
-        # Only the longest are sorted.
-        mine = np.flatnonzero(length >= np.partition(length, -LISTED)[-LISTED])
-        rows, length = rows[mine], length[mine]
-    order = np.argsort(-length, kind="stable")[:LISTED]
-    chosen = gaps.iloc[rows[order]]
-    return tuple(
-        f"{units.duration(ns)} at {start / 1e9:.6f} s: {evidence}"
-        for ns, start, evidence in zip(length[order].tolist(), chosen["start_ns"], chosen["evidence"], strict=True)
-    )

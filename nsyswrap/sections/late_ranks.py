@@ -37,13 +37,6 @@ def find_findings(
 
     Where the simulation predicts, at most half of the waits may cost nothing. Hosts that take equally long for a step
     may keep a distance: the GPU of one waits in each step for that of the other, and else would wait for its own host.
-
-    Args:
-        simulation: The run as it was.
-        collectives: The collectives of all ranks.
-        lateness: Who waits for whom, and why.
-        attributions: The idle time of each GPU.
-        window: Interval of the findings.
     """
     context = simulation.context
     errors = context.settings.clock_errors

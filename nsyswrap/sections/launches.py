@@ -95,12 +95,14 @@ def _launch_bound(
         return None
     pace = pace_of(context, mine)
     phases = {name: each for name, each in paces(context, mine).items() if each.is_bound}
+    found = find_pass(context, attribution.device_id, attribution.window)
+    is_many = found.is_many if found else context.phases.ranges.empty
     return make_finding(
         rule=LAUNCH_BOUND.key,
         headline=LAUNCH_BOUND.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=saving(),
-        advice=LAUNCH_BOUND.advice.format(optimizer=_optimizer_words(context, attribution)),
+        advice=LAUNCH_BOUND.advice.format(optimizer="a fused optimizer (fused=True), " if is_many else ""),
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
@@ -109,13 +111,6 @@ def _launch_bound(
         device_id=attribution.device_id,
         window=window,
     )
-
-
-def _optimizer_words(context: TraceContext, attribution: Attribution) -> str:
-    """Return what to do about the optimizer; nothing where the phases show none, or one of a few kernels."""
-    found = find_pass(context, attribution.device_id, attribution.window)
-    is_many = found.is_many if found else context.phases.ranges.empty
-    return "a fused optimizer (fused=True), " if is_many else ""
 
 
 def _words(pace: Pace) -> str:
@@ -177,12 +172,6 @@ SECTION = SectionSpec(
     kinds={Kind.NUMBER: "median_launch_interval_ns median_operation_ns"},
     headings={
         "just_in_time_share": "launched while the GPU was idle",
-        "median_launch_interval_ns": "median time between launches",
-    },
-    facts={
-        "just_in_time_share": "launched while the GPU was idle",
-        "median_launch_latency_ns": "median launch latency",
-        "median_operation_ns": "median operation",
         "median_launch_interval_ns": "median time between launches",
     },
 )

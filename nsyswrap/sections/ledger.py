@@ -41,11 +41,6 @@ def ledger_rows(
 def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[str, Times]:
     """Return the ledgers of many intervals.
 
-    Args:
-        exclusive: ``Collectives.exclusive`` of one device and a window that holds the intervals.
-        start: Starts in ns, shape (n,).
-        end: Ends in ns, shape (n,).
-
     Returns:
         Each of ``ROWS`` in ns, shape (n,); the rows add up to the length of each interval.
     """

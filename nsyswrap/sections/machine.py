@@ -15,21 +15,19 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.rules import idle, rule_of
 from nsyswrap.rules.host import PAGE_FAULTS
 from nsyswrap.sections import gpu_clocks
-from nsyswrap.sections.file_advice import file_advice
-from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
+from nsyswrap.sections.gpu_clocks import energy_words, find_clocks, find_step_energy, slowed_finding
 from nsyswrap.sections.host_time import find_host_time
-from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, page_use
+from nsyswrap.sections.idle_advice import NO_CORE, core_use, file_advice, no_core_advice, page_use
 from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.sections.step_energy import energy_words, find_step_energy
 from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import estimated
 
 TITLE = "The machine: CPU cores, files and GPU clocks"
 NOT_SAMPLED = (
-    "Nothing was sampled beside this capture: waits for a core, page faults, the CPU quota and GPU clocks are known "
-    "only where host.json of 'nsyswrap profile' lies in its folder."
+    "Waits for a core, page faults, the CPU quota and GPU clocks were not sampled. 'nsyswrap profile' samples them "
+    "into host.json beside the capture."
 )
 LOOP, MAIN_THREAD = "The training loop", "The main thread"
 
@@ -115,26 +113,21 @@ def _loop(context: TraceContext, process: int) -> str:
     return f"{loop} of process {tables.pid(process)}" if rank is None else f"{loop} of rank {rank}"
 
 
-def _fitted(context: TraceContext, window: Window, rule: str, rows: pd.DataFrame) -> str:
-    """Return the advice on a rule that fits what the capture shows."""
+def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
+    longest = rows[rows["what"] != ""].head(LISTED)
+    what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
+    steps = context.steps.measured_count if window.is_of_steps else 0
     found = None
     if rule == idle.FILE_IO.key:
         found = file_advice({str(call): int(ns) for call, ns in rows.groupby("what")["total_ns"].sum().items()})
     elif rule == idle.OFF_CPU.key:
         found = no_core_advice(context, window)
-    return found.advice if found else rule_of(rule).advice
-
-
-def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
-    longest = rows[rows["what"] != ""].head(LISTED)
-    what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
-    steps = context.steps.measured_count if window.is_of_steps else 0
     return make_finding(
         rule=rule,
         headline=rule_of(rule).without_gpu.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=estimated(lost, window.length_ns, "all of this time is saved"),
-        advice=_fitted(context, window, rule, rows),
+        advice=found.advice if found else rule_of(rule).advice,
         evidence=(
             *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),
             *(f"{units.duration(int(ns))} in {name}, {units.counted(count, 'time')}" for name, ns, count in what),

@@ -16,15 +16,16 @@ from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.kernel_work import has_block_a_channel
-from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
+from nsyswrap.hardware.occupancy_calculator import UNKNOWN_LIMITER
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
-from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
+from nsyswrap.rules.rule import Rule
 from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.summaries import kernels_by_device, launch_groups
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
@@ -47,6 +48,11 @@ LOW_OCCUPANCY_SHARE = 0.05
 # Matrix kernels keep their tiles in registers and shared memory, and hide latency inside each warp: they run few warps
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
+LIMITED = (
+    "Limited by {limiters}. Measure with Nsight Compute first: some kernels are fast with few warps. In your own "
+    "kernels, reduce what a block uses: smaller tiles or num_stages in Triton, __launch_bounds__ in CUDA. Leave "
+    "kernels of a library as they are."
+)
 Places = Callable[[], tuple[str, ...]]
 
 
@@ -61,32 +67,6 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     waves = launches["waves"]
     filled = launches[waves >= 1]
     tail = 1 - filled["waves"] / np.ceil(filled["waves"])
-    return Section(
-        key="occupancy",
-        title="Occupancy",
-        window=window,
-        facts=(
-            Fact("theoretical_occupancy_share", weighted(launches["theoretical_occupancy"], launches), "share"),
-            Fact("achieved_estimate_share", weighted(launches["achieved_estimate"], launches), "share"),
-            Fact("sm_efficiency_estimate_share", sm_efficiency(context, kernels, window), "share"),
-            Fact("unfilled_share", weighted((waves < 1).astype(float).where(waves.notna()), launches), "share"),
-            Fact("tail_share", weighted(tail, filled), "share"),
-        ),
-        tables={"kernels": _by_name(launches)},
-        findings=find_findings(simulation, launches, context.steps.together(window)),
-        notes=_notes(launches),
-    )
-
-
-def weighted(values: "pd.Series[float]", launches: pd.DataFrame) -> float | None:
-    """Return the mean of the known values, weighted by the time of their launches; None where no value is known."""
-    known = values.notna()
-    weights = launches["total_ns"][known].to_numpy(float)
-    return float(np.average(values[known].to_numpy(float), weights=weights)) if weights.sum() else None
-
-
-def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each kernel name, longest total time first; the limiter is the one of most of its time."""
     code, names = pd.factorize(launches["name"])
     weight = launches["total_ns"].to_numpy(float)
     table: dict[str, npt.NDArray[Any]] = {}
@@ -102,7 +82,29 @@ def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
         np.add.at(table[column], code, array(launches, column))
     order = largest_first(table["total_ns"], list(names))
     name = text_column([str(names[each]) for each in order.tolist()])
-    return pd.DataFrame({"name": name, **{column: values[order] for column, values in table.items()}})
+    by_name = pd.DataFrame({"name": name, **{column: values[order] for column, values in table.items()}})
+    return Section(
+        key="occupancy",
+        title="Occupancy",
+        window=window,
+        facts=(
+            Fact("theoretical_occupancy_share", weighted(launches["theoretical_occupancy"], launches), "share"),
+            Fact("achieved_estimate_share", weighted(launches["achieved_estimate"], launches), "share"),
+            Fact("sm_efficiency_estimate_share", sm_efficiency(context, kernels, window), "share"),
+            Fact("unfilled_share", weighted((waves < 1).astype(float).where(waves.notna()), launches), "share"),
+            Fact("tail_share", weighted(tail, filled), "share"),
+        ),
+        tables={"kernels": by_name},
+        findings=find_findings(simulation, launches, context.steps.together(window)),
+        notes=_notes(launches),
+    )
+
+
+def weighted(values: "pd.Series[float]", launches: pd.DataFrame) -> float | None:
+    """Return the mean of the known values, weighted by the time of their launches; None where no value is known."""
+    known = values.notna()
+    weights = launches["total_ns"][known].to_numpy(float)
+    return float(np.average(values[known].to_numpy(float), weights=weights)) if weights.sum() else None
 
 
 def _main_limiters(codes: list[int], launches: pd.DataFrame) -> npt.NDArray[np.object_]:
@@ -175,13 +177,7 @@ def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
 
 
 def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return the findings on the kernel launches of each device.
-
-    Args:
-        simulation: The run as it was.
-        launches: Kernels by device, name and launch configuration, with their estimates.
-        window: Window that the launches are from.
-    """
+    """Return the findings on the kernel launches of each device."""
     found: list[Finding | None] = []
     verdicts, filled = launches["verdict"].tolist(), array(launches, "sm_efficiency_estimate")
     long = array(launches, "total_ns") >= SHORT_NS * array(launches, "count")
@@ -191,7 +187,7 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
     by_design = np.array([each in FEW_WARPS_BY_DESIGN for each in verdicts], bool)
     occupancy = array(launches, "theoretical_occupancy")
     low = ~by_design & (occupancy < LOW_OCCUPANCY) & (filled >= FEW_BLOCKS)
-    for rows, ratio, find in ((small, filled, _small_grid), (low, occupancy / LOW_OCCUPANCY, _low)):
+    for rows, ratio, rule in ((small, filled, SMALL_GRID), (low, occupancy / LOW_OCCUPANCY, LOW)):
         if not rows.any():
             continue
         kernels = launches[rows].assign(ratio=ratio[rows])
@@ -199,66 +195,25 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         saving = cache(partial(predict, simulation, partial(_filled, kernels)))
         for device, mine in kernels.groupby("device_id"):
             places = partial(_places, simulation.context, mine, int(str(device)), window)
-            found.append(find(saving, places, int(str(device)), mine, window))
+            found.append(_finding(rule, saving, places, int(str(device)), mine, window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _small_grid(
-    saving: Callable[[], Saving], places: Places, device: int, small: pd.DataFrame, window: Window
+def _finding(  # noqa: PLR0913, PLR0917 - the parts of a finding that differ
+    rule: Rule, saving: Callable[[], Saving], places: Places, device: int, spent: pd.DataFrame, window: Window
 ) -> Finding | None:
-    """Return the finding on grids that are too small for the GPU."""
-    return _finding(
-        rule=SMALL_GRID.key,
-        headline=SMALL_GRID.headline,
-        advice=SMALL_GRID.advice,
-        spent=small,
-        saving=saving,
-        places=places,
-        device=device,
-        window=window,
-    )
-
-
-def _low(
-    saving: Callable[[], Saving], places: Places, device: int, low: pd.DataFrame, window: Window
-) -> Finding | None:
-    """Return the finding on kernels with low occupancy."""
-    limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
-    return _finding(
-        rule=LOW.key,
-        headline=LOW.headline,
-        advice=f"Limited by {', then '.join(map(str, limiters))}. Measure with Nsight Compute first: some kernels are "
-        "fast with few warps. In your own kernels, reduce what a block uses: smaller tiles or num_stages in Triton, "
-        "__launch_bounds__ in CUDA. Leave kernels of a library as they are.",
-        spent=low,
-        saving=saving,
-        places=places,
-        device=device,
-        window=window,
-    )
-
-
-def _finding(  # noqa: PLR0913 - the parts of a finding that differ
-    *,
-    rule: str,
-    headline: str,
-    advice: str,
-    spent: pd.DataFrame,
-    saving: Callable[[], Saving],
-    places: Places,
-    device: int,
-    window: Window,
-) -> Finding | None:
+    """Return the finding on some kernels of a device; None where they take too little of the window."""
     lost = int(spent["total_ns"].sum())
     share = lost / window.length_ns
     if share < LOW_OCCUPANCY_SHARE:
         return None
+    limiters = spent.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return make_finding(
-        rule=rule,
-        headline=headline.format(share=units.share(share)),
+        rule=rule.key,
+        headline=rule.headline.format(share=units.share(share)),
         lost_ns=lost,
         saving=saving(),
-        advice=advice,
+        advice=rule.advice or LIMITED.format(limiters=", then ".join(map(str, limiters))),
         evidence=(*_costliest(spent), *places()),
         device_id=device,
         window=window,

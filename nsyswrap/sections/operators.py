@@ -11,9 +11,11 @@ import pandas as pd
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.base.row_sums import largest_first, typed_table
+from nsyswrap.events.operations import COMPUTE
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Section
-from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators
+from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators, join_kernels
 from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, module_classes
 from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, explain_peaks, find_rates
 from nsyswrap.program.program import ProgramAlone
@@ -23,6 +25,7 @@ from nsyswrap.sections.places import lines_of, time_by_place
 from nsyswrap.sections.program import mean_step, shared_out, window_accounts
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 KEY, TITLE = "operators", "Operators and modules"
 NOT_JOINED, NO_OPERATOR, NO_MODULE = "not joined", "outside operators", "outside modules"
@@ -260,7 +263,14 @@ def _paths(module: str) -> tuple[str, ...]:
 def _use(
     context: TraceContext, window: Window, program: ProgramAlone, joined: JoinedKernels, rates: KernelRates
 ) -> tuple[Fact, ...]:
-    """Return facts on the use of the peak, the mean over GPUs: of the model's operations, and with those repeated."""
+    """Return facts on the use of the peak, the mean over GPUs: of the model's operations, and with those repeated.
+
+    A step does the work that it launches. While it lasts the GPU may still run that of the step before.
+    """
+    rows = _launched(context, window)
+    if not np.array_equal(rows, joined.rows):
+        joined = join_kernels(context, rows, context.operations.end[rows] - context.operations.start[rows])
+        rates = find_rates(context, joined)
     device = context.operations.device_id[joined.rows]
     steps = max(context.steps.measured_count if window.is_of_steps else 1, 1)
     shares = []
@@ -278,6 +288,15 @@ def _use(
         Fact("step_operations", float(total), "flop"),
         Fact("peak_source", MEASURED if rates.is_measured.any() else PUBLISHED, "text"),
     )
+
+
+def _launched(context: TraceContext, window: Window) -> Indices:
+    """Return the kernels that are launched in a window, in the part of their process."""
+    operations, calls = context.operations, context.trace[tables.CALLS]
+    low, high = find_own_windows(context, window).by_process(calls)
+    start = array(calls, "start")
+    in_window = (start >= low) & (start < high)
+    return np.flatnonzero((operations.kind == COMPUTE) & (operations.call >= 0) & in_window[operations.call])
 
 
 def _step_ns(context: TraceContext, window: Window, program: ProgramAlone, device_id: int) -> int:

@@ -130,12 +130,6 @@ def _idle_inside(context: TraceContext, code: int, window: Window, free: Iterabl
     """Return idle GPU time while the phase is open in a process that uses the GPU, summed over devices.
 
     Without a phase, it is the idle time while none is open.
-
-    Args:
-        context: The trace and its phases.
-        code: The phase.
-        window: Window that the time is clipped to.
-        free: For each device, the processes that use it and its idle time.
     """
     idle = 0
     for processes, spans in free:

@@ -34,12 +34,6 @@ def find_findings(
 
     A bubble is the same for all stages where they work for equally long. A stage that works for less time than the
     longest one waits for the difference as well. The time of a host between two launches is work of its stage, too.
-
-    Args:
-        context: The trace, its events and its loop.
-        collectives: The collectives of all ranks.
-        lateness: Who waits for whom, and why.
-        window: Interval of the finding.
     """
     charges, together = lateness.charges, context.steps.together(window)
     mine = charges.rule == PIPELINE.key
@@ -53,6 +47,18 @@ def find_findings(
     works = {each: _work_ns(lateness, each) for each in devices}
     uneven = {each: min(bubbles[each], max(works.values()) - works[each]) for each in devices}
     is_uneven = sum(uneven.values()) > HALF * sum(bubbles.values())
+    order = sorted(bubbles, key=lambda device: -bubbles[device])
+    stages = tuple(
+        f"rank {collectives.ranks.number(each)}: {units.duration(bubbles[each])} in bubbles, "
+        f"{units.duration(works[each])} of kernels and of launching them"
+        for each in order[:LISTED]
+    )
+    is_message = np.array([kind == SEND_RECEIVE for kind in collectives.kinds], bool)[collectives.kind]
+    low, high = find_own_windows(context, window).by_device(collectives.device_id)
+    inside = (collectives.end > low) & (collectives.end <= high) & (collectives.group >= 0)
+    count = len(np.unique(collectives.group[is_message & inside]))
+    steps = context.steps.measured_count if window.is_of_steps else 0
+    messages = f"{count / steps:.1f} exchanges of messages a step" if steps else f"{count} exchanges of messages"
     return (
         make_finding(
             rule=PIPELINE.key,
@@ -60,7 +66,7 @@ def find_findings(
             lost_ns=mean,
             saving=_saving(bubbles, uneven, is_uneven=is_uneven),
             advice=_advice(collectives, works) if is_uneven else PIPELINE.advice,
-            evidence=(*_stages(collectives, bubbles, works), _messages(context, collectives, window)),
+            evidence=(*stages, messages),
             device_id=None,
             window=together,
         ),
@@ -95,23 +101,3 @@ def _advice(collectives: Collectives, works: dict[int, int]) -> str:
     order = sorted(works, key=lambda device: works[device])
     longest, shortest = (f"rank {collectives.ranks.number(each)}" for each in (order[-1], order[0]))
     return EVEN_STAGES.format(longest=longest, shortest=shortest)
-
-
-def _stages(collectives: Collectives, bubbles: dict[int, int], works: dict[int, int]) -> tuple[str, ...]:
-    """Return one line for each stage, those that wait longest first."""
-    order = sorted(bubbles, key=lambda device: -bubbles[device])
-    return tuple(
-        f"rank {collectives.ranks.number(each)}: {units.duration(bubbles[each])} in bubbles, "
-        f"{units.duration(works[each])} of kernels and of launching them"
-        for each in order[:LISTED]
-    )
-
-
-def _messages(context: TraceContext, collectives: Collectives, window: Window) -> str:
-    """Return how many messages the ranks exchange, each counted once."""
-    is_message = np.array([kind == SEND_RECEIVE for kind in collectives.kinds], bool)[collectives.kind]
-    low, high = find_own_windows(context, window).by_device(collectives.device_id)
-    inside = (collectives.end > low) & (collectives.end <= high) & (collectives.group >= 0)
-    count = len(np.unique(collectives.group[is_message & inside]))
-    steps = context.steps.measured_count if window.is_of_steps else 0
-    return f"{count / steps:.1f} exchanges of messages a step" if steps else f"{count} exchanges of messages"

@@ -32,13 +32,7 @@ class Place(NamedTuple):
 
 
 def time_by_place(calls: Sequence[OperatorCall], call: Indices, ns: Times) -> dict[Place, int]:
-    """Return the time of kernels with a known place, by that place, the most time first, in ns.
-
-    Args:
-        calls: The calls of operators.
-        call: Index into them of each kernel; -1 for none.
-        ns: Time of each kernel.
-    """
+    """Return the time of kernels with a known place, by that place, the most time first, in ns."""
     time: Counter[Place] = Counter()
     for at, each in zip(call.tolist(), ns.tolist(), strict=True):
         if at >= 0 and str(place := Place.of(calls[at])):

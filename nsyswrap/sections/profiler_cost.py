@@ -21,8 +21,8 @@ from nsyswrap.what_if.without_profiler import WithoutProfiler, in_graphs, withou
 KEY, TITLE = "profiler_cost", "The profiler's own cost"
 
 NOT_MEASURED = (
-    "What nsys adds to each recorded call is not known for the machine of this capture, so that time stays with other "
-    "causes, and no step without the profiler is simulated: 'nsyswrap profile' measures it and keeps it in run.json."
+    "What nsys adds to each call was not measured on the machine of this capture. That time counts for other causes, "
+    "and no step without the profiler is simulated. 'nsyswrap profile' measures it and keeps it in run.json."
 )
 NOT_SIMULATED = "There is no step without the profiler: the simulation does not reproduce this run."
 STEP_FACTS = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")

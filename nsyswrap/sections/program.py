@@ -22,11 +22,11 @@ from nsyswrap.what_if.without_profiler import LEAST, MOST
 KEY, TITLE = "program", "The program without the profiler"
 
 AS_RECORDED = (
-    "This report is about the recording, with what nsys cost, which was not measured. 'nsyswrap profile' measures it."
+    "All numbers are as recorded: they contain what nsys cost, which was not measured. 'nsyswrap profile' measures it."
 )
 UNCERTAIN = (
-    "This report is about the recording, with what nsys cost. Where that went is not known well enough: the step alone "
-    "was not timed, or the simulation does not reproduce the run."
+    "All numbers are as recorded: they contain what nsys cost. That cannot be taken out: the step alone was not timed, "
+    "or the simulation does not reproduce the run."
 )
 TIMED = (
     "The recorded run is simulated without what nsys cost, so that its step is as long as {count} steps without nsys: "

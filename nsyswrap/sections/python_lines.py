@@ -13,7 +13,7 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 
 TITLE = "Python lines while the GPU was idle"
-HOW = "Python was not sampled: capture again with --python-sampling."
+HOW = "Lines of Python were not recorded: capture again with --python-sampling."
 WORKERS = (
     "nsys samples only the process that it starts. The lines of loader workers are not in this capture: profile the "
     "dataset alone, with num_workers=0."

@@ -64,7 +64,12 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
     ranks = of_all_ranks.ranks
     if len(ranks.each) < 2:  # noqa: PLR2004 - several
         return Section("ranks", TITLE, window, notes=(ONE_RANK, *lost_processes(context)))
-    table = _ranks(context, window, of_all_ranks, lateness_of_all, _ledgers(context, window, collectives, others))
+    own = find_own_windows(context, window)
+    mine = {
+        rank.device_id: ledger_rows(context.operations, rank.device_id, own.on(rank.device_id), collectives)
+        for rank in collectives.ranks.each
+    }
+    table = _ranks(context, window, of_all_ranks, lateness_of_all, {**others.ledgers, **mine})
     steps = find_job_steps(context, collectives.ranks, window) if lateness.activities else None
     shown = drawn_ranks(collectives.ranks.each, table.set_index("device_id"))
     matrix, size = _matrix(of_all_ranks, lateness_of_all.charges, _count(context, window))
@@ -85,18 +90,6 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
     return Section("ranks", TITLE, window, facts, {"ranks": table, "matrix": matrix, **pictures}, notes=tuple(notes))
 
 
-def _ledgers(
-    context: TraceContext, window: Window, collectives: Collectives, others: OtherRanks
-) -> dict[int, Mapping[str, int]]:
-    """Return the ledger of each GPU: ns by row."""
-    own = find_own_windows(context, window)
-    mine = {
-        rank.device_id: ledger_rows(context.operations, rank.device_id, own.on(rank.device_id), collectives)
-        for rank in collectives.ranks.each
-    }
-    return {**others.ledgers, **mine}
-
-
 def _ranks(
     context: TraceContext,
     window: Window,
@@ -113,7 +106,9 @@ def _ranks(
     steps = _count(context, window)
     late = find_late_ranks(context.steps, context.settings.clock_errors, window, collectives, charges)
     named = {one.device_id for one in late if is_named(one, window)}
-    kept, waited, longest = _kept(charges, named), _waited_for(charges), _waits_for(charges)
+    pairs = _others(charges).groupby(["late", "waiting"])["ns"].sum()
+    waited_for = {int(late): int(ns) for late, ns in pairs.groupby(level="late").max().items()}  # type: ignore[call-overload]
+    kept, waited, longest = _kept(charges, named), waited_for, _waits_for(charges)
     number = {rank.device_id: rank.number for rank in each}
     whys = [kept.get(rank.device_id, ("", -1)) for rank in each]
     times = np.array([_parts(ledgers[rank.device_id]) for rank in each], np.int64).reshape(-1, 5)
@@ -178,12 +173,6 @@ def _kept(charges: Charges, late: set[int]) -> dict[int, tuple[str, int]]:
     return {int(gpu): (str(rule), int(phase)) for gpu, rule, phase in zip(*columns, strict=True)}
 
 
-def _waited_for(charges: Charges) -> dict[int, int]:
-    """Return by GPU how long the rank that waits longest for it waits for it, in ns."""
-    pairs = _others(charges).groupby(["late", "waiting"])["ns"].sum()
-    return {int(late): int(ns) for late, ns in pairs.groupby(level="late").max().items()}  # type: ignore[call-overload]
-
-
 def _waits_for(charges: Charges) -> dict[int, int]:
     """Return by GPU the GPU of the rank that it waits for longest."""
     pairs: pd.DataFrame = _others(charges).groupby(["waiting", "late"], as_index=False).agg(ns=("ns", "sum"))
@@ -192,12 +181,7 @@ def _waits_for(charges: Charges) -> dict[int, int]:
 
 
 def drawn_ranks(each: Sequence[Rank], table: pd.DataFrame) -> tuple[Rank, ...]:
-    """Return the ranks of the picture, by number: all, or a quarter waited for, a quarter waiting, and a sample.
-
-    Args:
-        each: The ranks that can be drawn.
-        table: The table of ranks, by device id.
-    """
+    """Return the ranks of the picture, by number: all, or a quarter waited for, a quarter waiting, and a sample."""
     if len(each) <= MOST_DRAWN:
         return tuple(each)
     table = table.loc[[rank.device_id for rank in each]]
@@ -264,7 +248,7 @@ SECTION = SectionSpec(
     place=30,
     columns={
         "collectives": "step collective rank start_ns arrival_ns end_ns kind is_last",
-        "matrix": "waiting_first waiting_last late_first late_last wait_ns mean_wait_ns",
+        "matrix": " ".join(MATRIX),
         "ranks": (
             "rank device_id late length_ns compute_ns copies_ns wait_ns transfer_ns idle_ns waited_for_ns "
             "rule phase waits_for_rank"
@@ -272,9 +256,7 @@ SECTION = SectionSpec(
         "segments": (
             "step rank start_ns end_ns what phase compute_ns copies_ns transfer_ns wait_ns idle_ns rule waits_for_rank"
         ),
-        "steps": (
-            "step which start_ns end_ns length_ns wait_ns step_count rank_count collective_count all_collectives"
-        ),
+        "steps": " ".join(STEPS),
     },
     kinds={Kind.TEXT: "step which", Kind.FLAG: "is_last late"},
     facts={"late_ranks": "ranks that are late", "waiting_share": "waiting for other ranks"},

@@ -77,6 +77,11 @@ def run(context: TraceContext, window: Window) -> Section:
     span = replace(window, start_ns=low, end_ns=high)
     devices = _devices(context, span)
     spent = int(devices["kernel_ns"].sum())
+    notes = []
+    if slots[0].name[0] == WHOLE_WINDOW:
+        notes.append("No step lies inside the window, so the whole window counts as one step.")
+    if len(context.trace[tables.GRAPHS]):
+        notes.append("CUDA graphs were traced as a whole: all their time counts as kernels.")
     return Section(
         key="step_breakdown",
         title="Step-time breakdown",
@@ -87,7 +92,7 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("gpu_utilization_share", spent / (span.length_ns * len(devices)), "share"),
         ),
         tables={"mean": _mean(per_step), "devices": devices, "steps": steps},
-        notes=_notes(context, slots),
+        notes=tuple(notes),
     )
 
 
@@ -244,15 +249,6 @@ def _devices(context: TraceContext, span: Window) -> pd.DataFrame:
         row = {"device_id": device, "window_ns": span.length_ns, "kernel_ns": kernel, "gpu_utilization_share": share}
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _notes(context: TraceContext, slots: list[Slots]) -> tuple[str, ...]:
-    notes = []
-    if slots[0].name[0] == WHOLE_WINDOW:
-        notes.append("No step lies inside the window, so the whole window counts as one step.")
-    if len(context.trace[tables.GRAPHS]):
-        notes.append("CUDA graphs were traced as a whole: all their time counts as kernels.")
-    return tuple(notes)
 
 
 SECTION = SectionSpec(

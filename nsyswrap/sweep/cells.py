@@ -56,18 +56,8 @@ def cells_of(spec: SweepSpec) -> tuple[Cell, ...]:
     kept = [each for each in grid if not any(_matches(each, skipped) for skipped in spec.skip)]
     if not kept:
         raise UsageError("the sweep has no cells: all are skipped", hint="remove an entry of skip")
-    keys = _keys(kept)
-    return tuple(_cell(spec, values, keys) for values in kept)
-
-
-def _matches(values: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(values[name] == value for name, value in wanted.items())
-
-
-def _keys(grid: list[dict[str, str]]) -> dict[tuple[str, ...], str]:
-    """Return the key of each cell by its values."""
     keys: dict[tuple[str, ...], str] = {}
-    for values in grid:
+    for values in kept:
         words = "_".join(f"{axis}-{value}" for axis, value in values.items())
         plain = re.sub(r"[^a-z0-9._-]+", "-", words.lower())[:120].strip("-.")
         key = plain
@@ -76,7 +66,11 @@ def _keys(grid: list[dict[str, str]]) -> dict[tuple[str, ...], str]:
                 break
             key = f"{plain}-{number}"
         keys[tuple(values.values())] = key
-    return keys
+    return tuple(_cell(spec, values, keys) for values in kept)
+
+
+def _matches(values: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(values[name] == value for name, value in wanted.items())
 
 
 def _cell(spec: SweepSpec, values: Mapping[str, str], keys: Mapping[tuple[str, ...], str]) -> Cell:

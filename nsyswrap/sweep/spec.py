@@ -166,7 +166,17 @@ def _spec(found: Mapping[str, Any], text: str, source: str) -> SweepSpec:
         seed=None if "seed" not in found else int(_number(found["seed"], "seed", least=0)),
         tolerance=_number(found.get("tolerance", TOLERANCE), "tolerance", least=0.001),
     )
-    _check_placeholders(spec)
+    known = {each.name for each in spec.axes} | ({VISIBLE_GPUS} if spec.axis(GPUS) else set())
+    inner = [value.words for axis in spec.axes for value in axis.values]
+    used = {name for text in (*spec.command, *spec.environment.values(), *inner) for name in PLACEHOLDER.findall(text)}
+    for name in sorted(used - known):
+        raise _Wrong(f"{{{name}}} is no axis; known are {', '.join(sorted(known))}")
+    for axis in spec.axes:
+        if PLACEHOLDER.search(axis.name) or any(f"{{{axis.name}}}" in value.words for value in axis.values):
+            raise _Wrong(f"the words of axes.{axis.name} name themselves")
+        is_used = axis.name in used or (axis.name == GPUS and VISIBLE_GPUS in used)
+        if len(axis.values) > 1 and not is_used:
+            raise _Wrong(f"axis {axis.name} is used nowhere: write {{{axis.name}}} into the command or the environment")
     return spec
 
 
@@ -237,21 +247,6 @@ def _budget(found: object) -> Budget:
         repeats=int(numbers.get("repeats", 1)),
         most_repeats=int(numbers.get("most_repeats", MOST_REPEATS)),
     )
-
-
-def _check_placeholders(spec: SweepSpec) -> None:
-    """Check that each placeholder is an axis and that each axis with several values is used."""
-    known = {each.name for each in spec.axes} | ({VISIBLE_GPUS} if spec.axis(GPUS) else set())
-    inner = [value.words for axis in spec.axes for value in axis.values]
-    used = {name for text in (*spec.command, *spec.environment.values(), *inner) for name in PLACEHOLDER.findall(text)}
-    for name in sorted(used - known):
-        raise _Wrong(f"{{{name}}} is no axis; known are {', '.join(sorted(known))}")
-    for axis in spec.axes:
-        if PLACEHOLDER.search(axis.name) or any(f"{{{axis.name}}}" in value.words for value in axis.values):
-            raise _Wrong(f"the words of axes.{axis.name} name themselves")
-        is_used = axis.name in used or (axis.name == GPUS and VISIBLE_GPUS in used)
-        if len(axis.values) > 1 and not is_used:
-            raise _Wrong(f"axis {axis.name} is used nowhere: write {{{axis.name}}} into the command or the environment")
 
 
 def _words(found: object, where: str, *, empty: bool = False) -> tuple[str, ...]:

@@ -84,7 +84,14 @@ def event_frames(context: TraceContext, gaps: pd.DataFrame | None) -> Frames:
     names = operation_names(context)
     frames: Frames = {key: _operations(context, names, spec) for key, spec in SOURCES.items()}
     for spec in (tables.CALLS, tables.OS_CALLS):
-        frames[spec.name] = _host_calls(context, spec)
+        frame = context.trace[spec]
+        if spec is tables.OS_CALLS:
+            # Start and end marks of the tracer have no thread.
+            frame = frame[tables.tid_column(array(frame, "thread")) != 0]
+        codes, ids = pd.factorize(array(frame, "name_id"))
+        frames[spec.name] = pd.DataFrame(
+            {**_span_and_thread(frame), "name": text_column(codes, [context.trace.text(int(each)) for each in ids])}
+        )
     frames["ranges"], frames["steps"] = _ranges(context), _steps(context)
     none = pd.DataFrame({"device_id": [], "start_ns": [], "end_ns": []}, dtype=np.int64)
     given = none.assign(cause="", rule="", phase="", evidence="") if gaps is None else gaps
@@ -151,17 +158,6 @@ def _operations(context: TraceContext, names: OperationNames, spec: TableSpec) -
     for column in ("name", "verdict", "precision", "library"):
         frame[column] = frame[column].cat.remove_unused_categories()
     return frame
-
-
-def _host_calls(context: TraceContext, spec: TableSpec) -> pd.DataFrame:
-    frame = context.trace[spec]
-    if spec is tables.OS_CALLS:
-        # Start and end marks of the tracer have no thread.
-        frame = frame[tables.tid_column(array(frame, "thread")) != 0]
-    codes, ids = pd.factorize(array(frame, "name_id"))
-    return pd.DataFrame(
-        {**_span_and_thread(frame), "name": text_column(codes, [context.trace.text(int(each)) for each in ids])}
-    )
 
 
 def _span_and_thread(frame: pd.DataFrame) -> dict[str, Any]:

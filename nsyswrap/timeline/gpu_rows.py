@@ -128,12 +128,6 @@ def stream_rows(
         threads: Global id of the threads that have a row.
         device_id: The GPU.
     """
-    lanes = _lanes(context, device_id)
-    most = MOST_OPERATIONS // max(len(context.operations.devices) * len(lanes), 1)
-    return [_stream_row(context, grid, names, threads, device_id, lane, most) for lane in lanes]
-
-
-def _lanes(context: TraceContext, device_id: int) -> list[_Lane]:
     operations = context.operations
     mine = operations.on(device_id)
     # Each process numbers its own streams.
@@ -154,7 +148,8 @@ def _lanes(context: TraceContext, device_id: int) -> list[_Lane]:
     others = ranked[shown:]
     if len(others):
         lanes.append(_Lane(f"{len(others)} other streams", 0, mine[np.isin(codes, others)]))
-    return lanes
+    most = MOST_OPERATIONS // max(len(context.operations.devices) * len(lanes), 1)
+    return [_stream_row(context, grid, names, threads, device_id, lane, most) for lane in lanes]
 
 
 def _stream_row(  # noqa: PLR0913, PLR0917 - one argument a thing that a row is made of

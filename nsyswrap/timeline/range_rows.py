@@ -9,7 +9,7 @@ import pandas as pd
 
 from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, times
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.range_names import plain_names
+from nsyswrap.loop.injected_ranges import plain_names
 from nsyswrap.loop.range_nesting import levels_of
 from nsyswrap.model import TimelineItems, TimelineRow
 from nsyswrap.timeline.bins import Grid

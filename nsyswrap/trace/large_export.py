@@ -10,10 +10,9 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import RowsRead, load_export, sources_of
 from nsyswrap.trace.read_table import Arrays, texts_of
-from nsyswrap.trace.row_choice import RowChoice
+from nsyswrap.trace.row_choice import LIMITS, RowChoice, TableIndex, ends_of, index_of
 from nsyswrap.trace.schema import Source
 from nsyswrap.trace.tables import Trace
-from nsyswrap.trace.time_index import LIMITS, TableIndex, ends_of, index_of
 from nsyswrap.trace.valid_rows import EVERY, find_bounds
 
 # All times that are possible.
@@ -24,13 +23,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class RowCounter:
-    """Adds up rows, and shows how many are done.
-
-    Args:
-        progress: Shows it.
-        what: What is done with the rows.
-        every: Number of all rows.
-    """
+    """Adds up rows, and shows how many are done."""
 
     def __init__(self, progress: Progress, what: str, every: int) -> None:
         self._progress, self._what, self._every, self._done = progress, what, every, 0
@@ -43,15 +36,7 @@ class RowCounter:
 
 @dataclass(frozen=True, slots=True)
 class LargeExport:
-    """A large export and where its rows are.
-
-    Attributes:
-        export: The export.
-        environ: The environment of this process, whose secrets are removed from texts.
-        unread: Names of tables that are not read.
-        progress: Shows how much is read.
-        indexes: Where the rows of each table are, by name.
-    """
+    """A large export and where its rows are."""
 
     export: Export
     environ: Mapping[str, str]
@@ -98,11 +83,7 @@ class LargeExport:
         }
 
     def ranges(self, are_wanted: Callable[[Iterable[str]], Collection[str]]) -> Arrays:
-        """Return the ranges of all of the capture with texts that are wanted; their texts are not cleaned yet.
-
-        Args:
-            are_wanted: Returns those of some texts that are wanted.
-        """
+        """Return the ranges of all of the capture with texts that are wanted; their texts are not cleaned yet."""
         index = self.indexes[tables.RANGES.name]
         known = texts_of(self.export)
         registered = set(are_wanted(known.values()))
@@ -116,12 +97,7 @@ class LargeExport:
         return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
     def trace_of_ranges(self, ranges: Arrays, others: Collection[str]) -> Trace:
-        """Return the trace of some ranges.
-
-        Args:
-            ranges: The ranges, as ``ranges`` returns them.
-            others: Names of the small tables that are read, too; the others stay empty.
-        """
+        """Return the trace of some ranges."""
 
         def reading(_export: Export, _sources: Sequence[Source]) -> RowsRead:
             small = {name: self.indexes[name] for name in others if name in self.indexes}
@@ -134,13 +110,7 @@ class LargeExport:
         return load_export(self.export.path, self.environ, unread, reading)
 
     def trace_between(self, start_ns: int, end_ns: int, ranges: Arrays | None) -> Trace:
-        """Return the trace of the rows that an interval needs.
-
-        Args:
-            start_ns: Start of the interval.
-            end_ns: Its end.
-            ranges: Ranges that are in the trace wherever they are.
-        """
+        """Return the trace of the rows that an interval needs."""
         counts = {name: int(index.rows.sum()) for name, index in self.indexes.items()}
         if tables.RANGES.name in counts:
             # nsys counts other events of this table, too.

@@ -16,11 +16,9 @@ from nsyswrap.trace import counters, queries, schema, tables
 from nsyswrap.trace.connection import AGAIN, Export, opened
 from nsyswrap.trace.description import read_epoch, read_gpus, read_session, read_uuids
 from nsyswrap.trace.identity import report_identity
-from nsyswrap.trace.library_calls import read_library_calls
-from nsyswrap.trace.nccl_calls import read_nccl_calls
-from nsyswrap.trace.payloads import domain_rows
+from nsyswrap.trace.library_calls import read_library_calls, read_nccl_calls
+from nsyswrap.trace.payloads import domain_rows, read_samples
 from nsyswrap.trace.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
-from nsyswrap.trace.samples import read_samples
 from nsyswrap.trace.schema import Source
 from nsyswrap.trace.tables import SPECS, TableSpec, Trace, is_constant
 from nsyswrap.trace.valid_rows import Bounds, find_bounds, keep_possible
@@ -92,7 +90,12 @@ def _trace(export: Export, cleaner: Cleaner, unread: Names, reading: Reading) ->
     arrays, (counts, dropped, bounds) = read.arrays, _possible_rows(export, read)
     texts, strings = _texts(export, arrays), _cleaned(_strings(export, arrays), cleaner.symbol)
     session = read_session(export, cleaner)
-    devices, domains = devices_of(export), _domains(export, texts)
+    domains: dict[tuple[int, int], str] = {}
+    for thread, number, text, text_id in domain_rows(export):
+        process = export.whole(thread, schema.NVTX, "globalTid") & ~tables.THREAD_MASK
+        key = process, export.whole(number, schema.NVTX, "domainId")
+        domains[key] = cut_text(str(text)) if text is not None else texts.get(text_id, "")
+    devices = devices_of(export)
     if tables.RANGES.name in arrays:
         arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
         dropped |= _finish_ranges(read, session.duration_ns, bounds)
@@ -263,11 +266,7 @@ def _texts(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
 
 
 def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
-    """Return the texts with some ids.
-
-    Raises:
-        ExportError: The export has no text at all: without names no collective, no step and no phase can be found.
-    """
+    """Return the texts with some ids."""
     every, found = list(ids), dict[int, str]()
     if every and not _has_texts(export):
         raise ExportError(
@@ -318,16 +317,6 @@ def _labels(export: Export, name: str) -> dict[int, str]:
         return {}
     found = export.rows(queries.pairs(name, "id", "label"))
     return {export.whole(key, name, "id"): str(label) for key, label in found if label is not None}
-
-
-def _domains(export: Export, texts: Mapping[int, str]) -> dict[tuple[int, int], str]:
-    """Return the name of each NVTX domain by process and number."""
-    found: dict[tuple[int, int], str] = {}
-    for thread, number, text, text_id in domain_rows(export):
-        process = export.whole(thread, schema.NVTX, "globalTid") & ~tables.THREAD_MASK
-        key = process, export.whole(number, schema.NVTX, "domainId")
-        found[key] = cut_text(str(text)) if text is not None else texts.get(text_id, "")
-    return found
 
 
 def _ranges(
@@ -386,11 +375,7 @@ def use_physical_devices(columns: Arrays, devices: Devices) -> None:
 
 
 def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
-    """Check that the lengths of each table's events add up within int64; the events are sorted by start.
-
-    Raises:
-        ExportError: They do not, so that totals would be wrong.
-    """
+    """Check that the lengths of each table's events add up within int64; the events are sorted by start."""
     for name, columns in arrays.items():
         if "end" not in columns or not len(columns["start"]):
             continue

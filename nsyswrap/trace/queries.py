@@ -35,12 +35,7 @@ FEW_IDS = 64
 
 @lru_cache(maxsize=KEPT)
 def present_columns(source: Source, present: frozenset[str]) -> dict[str, str]:
-    """Return the columns that are read from one table: our name to the export's column or expression.
-
-    Args:
-        source: Table and columns.
-        present: Columns that the table has in the export.
-    """
+    """Return the columns that are read from one table: our name to the export's column or expression."""
     wanted = {**source.required, **source.optional}
     stored = {ours: schema.stored_as(names, present) for ours, names in wanted.items()}
     return {ours: theirs for ours, theirs in stored.items() if theirs is not None}
@@ -48,13 +43,7 @@ def present_columns(source: Source, present: frozenset[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=KEPT)
 def rows(source: Source, present: frozenset[str], numbers: range | None = None) -> SelectBase:
-    """Return the columns that are read from one table, under our names.
-
-    Args:
-        source: Table and columns.
-        present: Columns that the table has in the export.
-        numbers: Only the rows with these numbers; None for all.
-    """
+    """Return the columns that are read from one table, under our names."""
     columns = [_stored(source, *pair) for pair in present_columns(source, present).items()]
     found = select(*columns).select_from(table(source.table))
     return found if numbers is None else found.where(ROW.between(numbers[0], numbers[-1]))

@@ -2,6 +2,12 @@
 
 A large table is read in parts, by row number, so that several threads can read it at once. Each writes its own rows of
 the same arrays. Rows of whole numbers are decoded from the pages of the file; SQLite reads all that is unusual.
+
+Ids that repeat, such as threads and names, are codes while they are read, a byte or two each::
+
+    part 1    ids 7 9 7       codes 0 1 0   of 7, 9
+    part 2    ids 8 7 8       codes 0 1 0   of 8, 7
+    joined                    codes 0 2 0 1 0 1   of 7, 8, 9
 """
 
 import itertools
@@ -13,25 +19,56 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy import SelectBase
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import counters, queries, schema, tables
-from nsyswrap.trace.coded_column import PartCodes, joined
 from nsyswrap.trace.connection import AGAIN, Export, connected, text_of, wrong_type
-from nsyswrap.trace.page_columns import PageColumns, first_rows, fitting
 from nsyswrap.trace.schema import Source
-from nsyswrap.trace.table_pages import UnknownFormatError, find_leaves
+from nsyswrap.trace.table_pages import PageColumns, UnknownFormatError, find_leaves, first_rows, fitting
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
-
 # Value of a missing id or time.
 UNKNOWN = np.int64(np.iinfo(np.int64).min)
 # Large enough that opening a connection costs little, small enough that all threads end at about the same time.
 PART_ROWS = 1 << 20
+
+
+class PartCodes:
+    """The ids of one part of a table as codes, in the order in which the ids first occur."""
+
+    def __init__(self, length: int) -> None:
+        self._codes = np.empty(length, np.int32)
+        self._known: dict[int, int] = {}
+
+    def write(self, first: int, ids: Array) -> None:
+        """Write the ids of some rows."""
+        codes, unique = pd.factorize(ids)
+        numbers = [self._known.setdefault(each, len(self._known)) for each in unique.tolist()]
+        self._codes[first : first + len(ids)] = np.array(numbers, np.int32)[codes]
+
+    def finish(self, count: int) -> tuple[Array, Array]:
+        """Return the codes of the rows that were written, in as few bytes as they need, and the id of each code."""
+        ids = np.array([*self._known], np.int64)
+        return self._codes[:count].astype(_codes_of(len(ids))), ids
+
+
+def joined(parts: Sequence[tuple[Array, Array]]) -> "pd.Categorical[Any]":
+    """Return the column of all parts, whose categories are the ids, ascending."""
+    ids = np.unique(np.concatenate([np.empty(0, np.int64), *(ids for _, ids in parts)]))
+    kind = _codes_of(len(ids))
+    codes = [np.searchsorted(ids, of_part).astype(kind)[some] for some, of_part in parts]
+    whole = np.concatenate([np.empty(0, kind), *codes])
+    return pd.Categorical.from_codes(whole, dtype=pd.CategoricalDtype(pd.Index(ids)), validate=False)
+
+
+def _codes_of(count: int) -> np.dtype[Any]:
+    """Return the type that pandas has for some codes."""
+    return np.dtype(np.min_scalar_type(-2 - count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +125,6 @@ class TableReader:
     @classmethod
     def in_parts(cls, export: Export, source: Source, part_rows: int) -> "TableReader":
         """Cut a table into parts where its rows are numbered, to read each with ``alone``.
-
-        Args:
-            export: The export.
-            source: Table and columns.
-            part_rows: Rows of a part, about.
 
         Raises:
             ExportError: The table is damaged.
@@ -172,11 +204,7 @@ class TableReader:
             raise _column_at_fault(own, self.source) or error from error
 
     def _decode(self, pages: PageColumns, part: TablePart) -> int:
-        """Read a part from its pages.
-
-        Raises:
-            UnknownFormatError: SQLite has to read it.
-        """
+        """Read a part from its pages."""
         rows = 0
         self._begin_codes(part)
         for count, columns in pages.batches(part.pages):

@@ -148,7 +148,12 @@ def redact(
                 raise UsageError(f"{target} is the export itself", hint="give another file with -o")
             if not force:
                 raise UsageError(f"{target} is there already", hint="give another file, or --force to replace it")
-        temporary = _beside(target)
+        try:
+            handle, name = tempfile.mkstemp(prefix=".nsyswrap-", suffix=".sqlite", dir=target.absolute().parent)
+        except OSError as error:
+            raise _not_written(target, error.strerror or str(error)) from error
+        os.close(handle)
+        temporary = Path(name)
         try:
             with closing(sqlite3.connect(temporary, isolation_level=None)) as database:
                 found = _Copy(database, export, identity_of(export).cleaner(), more).run(target)
@@ -352,16 +357,6 @@ def _expression(name: str, columns: Mapping[str, str], way: str | None) -> str:
 
 def _harmless(row: tuple[str, str], names: re.Pattern[str]) -> bool:
     return bool(names.fullmatch(row[0]) and _OPTION_VALUE.fullmatch(row[1]))
-
-
-def _beside(target: Path) -> Path:
-    """Create an empty temporary file in the target's folder."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=".nsyswrap-", suffix=".sqlite", dir=target.absolute().parent)
-    except OSError as error:
-        raise _not_written(target, error.strerror or str(error)) from error
-    os.close(handle)
-    return Path(name)
 
 
 def _failed(error: sqlite3.DatabaseError, source: Path, target: Path) -> NsyswrapError:

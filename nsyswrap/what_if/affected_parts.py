@@ -44,6 +44,13 @@ def in_phase(simulation: Simulation, phase: str) -> dict[int, Spans]:
     return found
 
 
+def on_all_cores(simulation: Simulation, work_ns: int) -> int:
+    """Return how long all cores that the program may use take for some work, in ns; 0 where they are unknown."""
+    record = simulation.context.settings.host
+    cores = [float(each) for each in (record.cores.get("allowed"), record.quota_cores) if each]
+    return round(work_ns / min(cores)) if cores else 0
+
+
 def inside_sample(simulation: Simulation, spans: Spans) -> Spans:
     """Return the spans, clipped to the sample."""
     return clip(spans, simulation.sample.start_ns, simulation.sample.end_ns)

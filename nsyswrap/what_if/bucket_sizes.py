@@ -81,12 +81,7 @@ def half_as_large(device: int, simulation: Simulation) -> WhatIf | None:
 
 
 def twice_as_large(device: int, simulation: Simulation) -> WhatIf | None:
-    """Return the change "buckets of twice the size"; None where the latency, which they save, is not known.
-
-    Args:
-        device: As ``half_as_large``.
-        simulation: The run as it was.
-    """
+    """Return the change "buckets of twice the size"; None where the latency, which they save, is not known."""
     latency = latency_ns(device, simulation)
     if latency is None:
         return None
@@ -95,13 +90,7 @@ def twice_as_large(device: int, simulation: Simulation) -> WhatIf | None:
 
 
 def in_parts(device: int, parts: int, simulation: Simulation) -> WhatIf:
-    """Return the change "each bucket in some parts"; a latency that the capture does not show counts as none.
-
-    Args:
-        device: As ``half_as_large``.
-        parts: How many.
-        simulation: The run as it was.
-    """
+    """Return the change "each bucket in some parts"; a latency that the capture does not show counts as none."""
     latency = latency_ns(device, simulation) or 0.0
     saved = sum(max(each.end - each.divided(parts, latency).end, 0) for each in buckets_of(device, simulation))
     return _shorter(device, simulation, saved, "buckets of 25 MiB, which are sent during the backward pass")
@@ -148,10 +137,6 @@ def latency_ns(device: int, simulation: Simulation) -> float | None:
 
     It is what a line through sizes and median lengths leaves for no bytes. So NCCL must have recorded sizes, and the
     largest must be at least twice the smallest: between sizes that are nearly equal, noise decides.
-
-    Args:
-        device: The GPU.
-        simulation: The run as it was.
     """
     operations, collectives = simulation.context.operations, simulation.collectives
     rows = _reductions(device, simulation)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.hardware.kernel_names.collectives import ALL_REDUCE, REDUCE_SCATTER, kind_of
-from nsyswrap.hardware.launch_estimates import estimates
+from nsyswrap.hardware.occupancy_calculator import estimates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu
@@ -73,12 +73,7 @@ class Step:
 
 
 def is_reduction(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
-    """Return which collectives reduce gradients, by the name of their kernel.
-
-    Args:
-        context: The trace.
-        rows: Rows of the context's operations.
-    """
+    """Return which collectives reduce gradients, by the name of their kernel."""
     frame, operations = context.trace[tables.KERNELS], context.operations
     found = np.zeros(len(rows), bool)
     of_kernels = operations.table[rows] == 0
@@ -91,14 +86,7 @@ def is_reduction(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
 def overlaps_already(
     context: TraceContext, rows: Indices, device: int, collectives: Collectives = NO_COLLECTIVES
 ) -> bool:
-    """Return whether most transfer of some collectives begins before the last backward kernel of their step ends.
-
-    Args:
-        context: The trace.
-        rows: Rows of the context's operations: the collectives of one device.
-        device: The GPU.
-        collectives: When the transfer of each began.
-    """
+    """Return whether most transfer of some collectives begins before the last backward kernel of their step ends."""
     operations = context.operations
     mine = operations.on(device)
     kernels = backward_kernels(context, mine)
@@ -158,14 +146,7 @@ def fewer_bytes(simulation: Simulation) -> WhatIf:
 
 
 def steps_of(context: TraceContext, ran: Indices, device: int, known: Collectives = NO_COLLECTIVES) -> Iterator[Step]:
-    """Yield the steps of some operations; where there are no steps, all operations as one step.
-
-    Args:
-        context: The trace.
-        ran: Rows of the context's operations.
-        device: The GPU they ran on.
-        known: When the transfer of each collective began.
-    """
+    """Yield the steps of some operations; where there are no steps, all operations as one step."""
     operations = context.operations
     mine = np.sort(ran[operations.device_id[ran] == device])
     collectives = mine[operations.kind[mine] == COMMUNICATION]
@@ -195,14 +176,7 @@ def exposed(context: TraceContext, collectives: Indices, known: Collectives = NO
 
 
 def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, device: int) -> npt.NDArray[np.float64]:
-    """Return the factor for the length of each kernel while a collective runs; 1 where it is not known.
-
-    Args:
-        context: The trace.
-        kernels: Rows of the context's operations.
-        collectives: Rows of the collectives.
-        device: The GPU they ran on.
-    """
+    """Return the factor for the length of each kernel while a collective runs; 1 where it is not known."""
     gpu = next((gpu for gpu in context.trace.gpus if gpu.device_id == device), Gpu(device, ""))
     frame, row = context.trace[tables.KERNELS], context.operations.row
     kept = float(np.median(coded(frame, "grid_blocks")[row[collectives]])) if len(collectives) else 0.0
@@ -220,12 +194,7 @@ def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, devi
 
 
 def backward_kernels(context: TraceContext, rows: Indices) -> Indices:
-    """Return the compute kernels launched in the backward pass; all of them where no phase is known.
-
-    Args:
-        context: The trace.
-        rows: Rows of the context's operations.
-    """
+    """Return the compute kernels launched in the backward pass; all of them where no phase is known."""
     operations = context.operations
     kernels = rows[(operations.kind[rows] == COMPUTE) & (operations.table[rows] == 0)]
     backward: Indices = kernels[context.phase_of_operations[kernels] == context.phases.code(PHASE)]
@@ -233,12 +202,7 @@ def backward_kernels(context: TraceContext, rows: Indices) -> Indices:
 
 
 def step_of(context: TraceContext, rows: Indices) -> Indices:
-    """Return the row of the step in which each operation was launched, of its own process; -1 for none.
-
-    Args:
-        context: The trace.
-        rows: Rows of the context's operations.
-    """
+    """Return the row of the step in which each operation was launched, of its own process; -1 for none."""
     operations, frame = context.operations, context.steps.frame
     began, call = array(context.trace[tables.CALLS], "start"), operations.call[rows]
     found = np.full(len(rows), -1, np.intp)

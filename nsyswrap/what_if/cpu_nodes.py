@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.gaps import ONLY_WAITED
-from nsyswrap.attribution.loader_processes import has_loader_processes
+from nsyswrap.attribution.idle_pieces import has_loader_processes
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
@@ -82,12 +82,7 @@ class HostSources:
 
 
 def find_host(sources: HostSources, launched: Indices) -> HostNodes:
-    """Return the moments of the launching threads in a sample, in order of time.
-
-    Args:
-        sources: The trace, its operations, phases and thread states.
-        launched: Rows of the operations that were launched in the sample.
-    """
+    """Return the moments of the launching threads in a sample, in order of time."""
     calls = sources.trace[tables.CALLS]
     launching = np.unique(sources.operations.call[launched])
     threads = tables.distinct(coded(calls, "thread")[launching])

@@ -12,7 +12,6 @@ from enum import StrEnum
 
 import numpy as np
 
-from nsyswrap.base.intervals import Times
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
@@ -48,7 +47,8 @@ def critical_path(simulation: Simulation, *changes: Change) -> dict[PathKind, in
     lengths = np.rint(graph.length * graph.factors(*changes)).astype(np.int64)
     kinds = simulation.context.operations.kind
     found = dict.fromkeys(PathKind, 0)
-    at = _last(simulation, happened)
+    ends = np.flatnonzero(simulation.graph.is_end)
+    at = int(ends[np.argmax(happened[ends])]) if len(ends) else 0
     while at > 0:
         by_own = happened[graph.after[at]] + own[at] >= happened[graph.held_by[at]] + held[at]
         before = int((graph.after if by_own else graph.held_by)[at])
@@ -67,9 +67,3 @@ def critical_path(simulation: Simulation, *changes: Change) -> dict[PathKind, in
 
 
 _OF_OPERATIONS = {COMPUTE: PathKind.COMPUTE, COMMUNICATION: PathKind.COMMUNICATION}
-
-
-def _last(simulation: Simulation, happened: Times) -> int:
-    """Return the node that ends the sample; 0 where there is none."""
-    ends = np.flatnonzero(simulation.graph.is_end)
-    return int(ends[np.argmax(happened[ends])]) if len(ends) else 0

@@ -48,6 +48,7 @@ class Change:
         sooner_ns: How much sooner each operation of a queue ends after the one before it: one number, or one for each
             row of the context's operations. First the gap between the two gets shorter; the rest shortens the
             operation. Operations that run at the same time save nothing.
+        least_ns: The least time that the sample takes then, such as that in which the cores prepare its batches.
     """
 
     host: Spans | Mapping[int, Spans] = NOTHING
@@ -61,6 +62,7 @@ class Change:
     waited: Times | None = None
     host_work: Times | None = None
     sooner_ns: Factors = 0.0
+    least_ns: int = 0
 
 
 NO_CHANGE = Change()

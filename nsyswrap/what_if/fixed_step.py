@@ -70,10 +70,6 @@ def typical(step: StepTimes, window: Window) -> CurrentStep | None:
     """Return the time of a step to which savings refer; None where fewer than two steps were measured.
 
     It is that of the program alone, where that is known well enough.
-
-    Args:
-        step: The measured steps of the window.
-        window: Interval of the findings.
     """
     if not step.recorded_ns or (step.count or 0) <= 1:
         return None

@@ -148,19 +148,25 @@ def find_starts(queued: Queued, awaited: Indices) -> Starts:
     gap = medians(since_before, queued.group, in_line)
     explained = np.maximum(ready, queued.before_end + gap)
     late = inside & (queued.start - explained > LATE_NS)
-    other = np.where(awaited >= 0, awaited, _other_streams(queued, late & (awaited == NONE)))
-    return Starts(latency, gap, other, _other_gaps(queued, other, explained))
-
-
-def _other_gaps(queued: Queued, other: Indices, explained: Times) -> Times:
-    """Return the ns from the end of the operation of another stream to the begin of each operation that waits for it.
-
-    As measured where the wait decided when the operation began. Elsewhere the median of those, at most as measured.
-    """
+    # A late operation may wait for one of another stream that ended just before: one of the same process that was
+    # launched before it. Of several, it is the last to end.
+    guessed = np.full(len(queued.row), NONE, np.intp)
+    by_end = np.argsort(queued.end, kind="stable")
+    ends = queued.end[by_end]
+    for each in np.flatnonzero(late & (awaited == NONE)):
+        first, last = np.searchsorted(ends, [queued.start[each] - LATE_NS, queued.start[each] + 1])
+        near = by_end[first:last]
+        fits = (near < each) & (queued.stream[near] != queued.stream[each])
+        near = near[fits & (queued.process[near] == queued.process[each])]
+        if len(near):
+            guessed[each] = near[-1]
+    other = np.where(awaited >= 0, awaited, guessed)
+    # The gap after that is as measured where the wait decided when the operation began. Elsewhere it is the median of
+    # those, at most as measured.
     measured = np.where(other >= 0, queued.start - queued.end[other], 0)
     decided = (other >= 0) & (queued.end[other] > explained)
     typical = medians(measured, queued.group, decided)
-    return np.where(decided, measured, np.minimum(typical, measured))
+    return Starts(latency, gap, other, np.where(decided, measured, np.minimum(typical, measured)))
 
 
 def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Times:
@@ -172,21 +178,3 @@ def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Tim
     found[known] = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
     result: Times = found[group].astype(np.int64)
     return result
-
-
-def _other_streams(queued: Queued, unexplained: npt.NDArray[np.bool_]) -> Indices:
-    """Return the operation of another stream that ended just before each unexplained operation; ``NONE`` for none.
-
-    It must have been launched before, in the same process. Of several, it is the last to end.
-    """
-    found = np.full(len(queued.row), NONE, np.intp)
-    by_end = np.argsort(queued.end, kind="stable")
-    ends = queued.end[by_end]
-    for each in np.flatnonzero(unexplained):
-        first, last = np.searchsorted(ends, [queued.start[each] - LATE_NS, queued.start[each] + 1])
-        near = by_end[first:last]
-        fits = (near < each) & (queued.stream[near] != queued.stream[each])
-        near = near[fits & (queued.process[near] == queued.process[each])]
-        if len(near):
-            found[each] = near[-1]
-    return found

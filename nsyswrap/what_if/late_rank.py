@@ -57,8 +57,7 @@ def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatI
     )
     return WhatIf(
         change,
-        "the rank saves the idle time and the kernel time that kept it, as far as it is more than chance, and what its "
-        "host did longer while its GPU still had work",
+        "the rank is without the idle time, kernel time and host time that make it late by more than chance",
     )
 
 

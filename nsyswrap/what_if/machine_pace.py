@@ -56,11 +56,6 @@ def find_paces(context: TraceContext, window: Window, sample: Window) -> dict[in
     """Return the pace of each launching thread in a sample, compared with the steps of a window.
 
     Threads whose pace is not known are left out.
-
-    Args:
-        context: The trace, its events and its loop.
-        window: The window whose measured steps are compared.
-        sample: The simulated part of it.
     """
     thread, at, relative = _launches(context, window)
     steps = context.steps.measured_inside(window)
@@ -79,11 +74,6 @@ def kernel_factors(context: TraceContext, window: Window, sample: Window) -> tup
     The lengths of a step's kernels are compared with the mean lengths of kernels with the same names; windows of too
     few steps show no difference. Another run may have a clock that is a step higher or lower, where the clock of the
     GPUs is known.
-
-    Args:
-        context: The trace, its events and its loop.
-        window: The window whose measured steps are compared.
-        sample: The simulated part of it.
     """
     fastest, slowest = _of_steps(context, window, sample)
     step = clock_step(context)

@@ -26,7 +26,10 @@ from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf, saving_of, set_b
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = "No plan: the window is not made of at least two measured steps."
-UNKNOWN = "The step {fixed} is unknown: its range is wider than a factor of three. Profile after the change before it."
+UNKNOWN = (
+    "How long a step takes {fixed} is unknown: the range is wider than a factor of 3. "
+    "Make the changes before it, and profile again."
+)
 FEW = "Only {count} steps were measured, which says little about the next ones. Record at least ten: --steps 20."
 NOT_SIMULATED = "No plan: no saving is simulated for this run."
 NOTHING_SAVES = "No plan: no single change, and no two together, save 1 % of the step."

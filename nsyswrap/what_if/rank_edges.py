@@ -33,10 +33,6 @@ def across_ranks(graph: DependencyGraph, collectives: Collectives) -> Dependency
     """Return the graph with the dependencies between ranks.
 
     A collective whose ranks did not all launch it in the sample stays as measured.
-
-    Args:
-        graph: The graph of all processes, in which each collective lasts as measured.
-        collectives: Which operations are one collective.
     """
     node = _nodes_of(graph, collectives)
     inside = _complete(collectives.group, node >= 0)
@@ -47,7 +43,12 @@ def across_ranks(graph: DependencyGraph, collectives: Collectives) -> Dependency
     table = {name: getattr(graph, name).copy() for name in NAMES}
     is_end = graph.is_end.copy()
     arrivals, first = node[parts], _first_of_group(collectives.group[parts])
-    _shorten(table, arrivals)
+    # They keep the operation, so that a change that removes it also removes its latency and the gap before it.
+    length = table["length"][arrivals]
+    table["own"][arrivals] -= length
+    held = table["held"][arrivals]
+    table["held"][arrivals] = np.where(held > FREE, held - length, FREE)
+    table["length"][arrivals] = 0
     count, joined = len(graph.after), len(parts) - len(first)
     end_of = np.full(count, NONE, np.intp)
     end_of[arrivals] = count + joined + np.arange(len(parts))
@@ -181,18 +182,6 @@ def _complete(group: Indices, launched: Flags) -> Flags:
 def _first_of_group(group: Indices) -> Indices:
     """Return the place of the first part of each collective; the parts are ordered by collective."""
     return np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
-
-
-def _shorten(table: Mapping[str, Times], arrivals: Indices) -> None:
-    """Make the nodes of collectives their arrivals: without the length of the operation.
-
-    They keep the operation, so that a change that removes it also removes its latency and the gap before it.
-    """
-    length = table["length"][arrivals]
-    table["own"][arrivals] -= length
-    held = table["held"][arrivals]
-    table["held"][arrivals] = np.where(held > FREE, held - length, FREE)
-    table["length"][arrivals] = 0
 
 
 def _new_nodes(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.trace.tables import array
 
@@ -42,8 +42,8 @@ def choose_sample(launched: Times, steps: Steps, window: Window, most: int = MOS
 
     Returns:
         The whole window where it has no more operations; of several processes the part in which all take
-        the same number of steps. Else as many consecutive measured steps as fit, or one,
-        with a length nearest to the median of such runs. Without steps, a part from the middle of the window.
+        the same number of steps. Else as many consecutive measured steps as fit, or one, with a length nearest to their
+        share of the window. Without steps, a part from the middle of the window.
     """
     window = steps.together(window)
     # The times are almost in order, so a stable sort is fast.
@@ -56,7 +56,7 @@ def choose_sample(launched: Times, steps: Steps, window: Window, most: int = MOS
         of_step = max(int(np.median(np.diff(count))), 1)
         fitting = most // of_step or int(of_step <= MOST_OF_STEP)
         if fitting:
-            return _median_run(start, end, min(fitting, len(start)), window)
+            return _mean_run(start, end, min(fitting, len(start)), window)
     first = (len(inside) - most) // 2
     begin, stop = int(inside[first]), int(inside[first + most - 1]) + 1
     part = Window(begin, stop, f"{most} operations from the middle of {window.label}", window.source)
@@ -74,20 +74,15 @@ def _measured(steps: Steps, window: Window) -> tuple[Times, Times]:
     return array(mine, "start"), array(mine, "end")
 
 
-def _median_run(start: Times, end: Times, count: int, window: Window) -> Sample:
-    """Return the run of ``count`` consecutive steps whose length is nearest to the median of all such runs."""
+def _mean_run(start: Times, end: Times, count: int, window: Window) -> Sample:
+    """Return the run of ``count`` consecutive steps whose mean step is nearest to that of all."""
     # A step lasts until the next one starts: the time between two steps belongs to the window as well.
     until = np.append(start[1:], end[-1])
     first = np.arange(len(start) - count + 1)
     length = until[first + count - 1] - start[first]
-    chosen = _nearest(length, float(np.median(length)))
+    chosen = int(np.argmin(np.abs(length / count - (until[-1] - start[0]) / len(start))))
     begin, stop = int(start[chosen]), int(until[chosen + count - 1])
     label = f"{count} of {len(start)} steps, from step {chosen + 1} of {window.label}"
     return Sample(
         Window(begin, stop, label, window.source if window.is_of_steps else "steps"), count, len(start) / count
     )
-
-
-def _nearest(values: Times, wanted: float) -> int:
-    at: Indices = np.argmin(np.abs(values - wanted), keepdims=True)
-    return int(at[0])

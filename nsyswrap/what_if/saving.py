@@ -117,10 +117,6 @@ def saving_of(simulation: Simulation, *fixes: WhatIf) -> Interval[int]:
     """Return how many ns of the window some fixes save together, at least 0, with its range.
 
     Where the simulation takes longer than the window, it is the share of it that they save: never all of the window.
-
-    Args:
-        simulation: The run as it was; it predicts.
-        fixes: What they change.
     """
     changes, before, whole = [each.change for each in fixes], simulation.simulated_ns or 0, simulation.of_window
     point = max(before - simulation.length(*changes), 0)
@@ -189,10 +185,6 @@ def work_that_stays(simulation: Simulation, changes: Sequence[Change]) -> int:
 
     It is the work of its busiest stream or thread that no change touches, at the fastest pace that the measured steps
     show: in another run the clocks may be higher.
-
-    Args:
-        simulation: The run as it was.
-        changes: The changes.
     """
     graph, context = simulation.graph, simulation.context
     ran = np.flatnonzero(graph.operation >= 0)

@@ -135,7 +135,7 @@ class Simulation:
     @memo
     def _length(self, changes: frozenset[Change]) -> int:
         """Return the length of the sample with some changes; findings and the plan need that of the same ones."""
-        return self.length_of(self.graph.run(*changes))
+        return max(self.length_of(self.graph.run(*changes)), *(each.least_ns for each in changes), 0)
 
     def length_of(self, happened: Times) -> int:
         """Return the length of the sample from when each node of the graph happens, in ns."""

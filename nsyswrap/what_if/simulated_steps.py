@@ -76,10 +76,6 @@ def processes_of_steps(simulation: Simulation) -> Times:
 def typical_steps(simulation: Simulation, window: Window) -> Indices:
     """Return which steps of a sample were recorded with nearly the median length of a window's steps.
 
-    Args:
-        simulation: The sample.
-        window: The window that it is a part of.
-
     Returns:
         Rows of what :func:`simulated_steps` returns.
     """

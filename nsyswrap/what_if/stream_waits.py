@@ -42,12 +42,6 @@ def find_stream_waits(trace: Trace, operations: Operations, queued: Queued, laun
     A stream waits for the last operation before the event's last record. What it runs next waits; later operations of
     the stream follow that one. Of several operations that one waits for, the last to end is given.
 
-    Args:
-        trace: The tables of one export.
-        operations: All that ran on the GPUs.
-        queued: Operations of the sample.
-        launched: Launch time of all operations, in ns since capture start.
-
     Returns:
         Indices into the sample, shape (operations of the sample,); ``NONE`` where an operation waits for none, and
         where the export records no events.

@@ -176,15 +176,7 @@ def _room(nodes: HostNodes, queued: Queued) -> Indices:
 
 
 def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued: Queued, launched: Times) -> Recorded:
-    """Return the operations that waits for events wait for, as far as the export shows them.
-
-    Args:
-        trace: The tables of one export.
-        operations: All that ran on the GPUs.
-        nodes: Moments of the host.
-        queued: Operations of the sample.
-        launched: Launch time of all operations, in ns since capture start.
-    """
+    """Return the operations that waits for events wait for, as far as the export shows them."""
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
         return Recorded(np.empty(0, np.intp), np.empty(0, np.intp))
     # A wait is for the last record before it: an event may be recorded again and again.

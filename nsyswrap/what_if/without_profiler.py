@@ -70,13 +70,7 @@ class WithoutProfiler:
 
 @memo
 def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Window) -> WithoutProfiler | None:
-    """Return how long the run takes without the profiler; None where the simulation or the cost is not known.
-
-    Args:
-        simulation: The run as it was.
-        calls: The recorded calls of its threads, with their cost.
-        window: The window that was simulated.
-    """
+    """Return how long the run takes without the profiler; None where the simulation or the cost is not known."""
     if calls.cost is None or not simulation.predicts or not simulation.simulated_ns:
         return None
     fastest, slowest = kernel_factors(simulation.context, window, simulation.sample)
@@ -182,11 +176,6 @@ def find_extents(simulation: Simulation, calls: RecordedCalls, window: Window) -
     without the most cost at the fastest pace of the steps; or without the usual cost at the fastest pace of the
     machine, where that is less. The slowest pace is that of the slowest steps, or of the machine. Waits in the
     operating system have no pace.
-
-    Args:
-        simulation: The run as it was.
-        calls: The recorded calls of its threads, with their cost.
-        window: The window that was simulated.
     """
     graph, cost = simulation.graph, calls.cost or ProfilerCost()
     machine, paces = cost.pace_range, find_paces(simulation.context, window, simulation.sample)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.attribution.cuts import cut
+from nsyswrap.attribution.causes import cut
 from nsyswrap.base.intervals import LabelledSpans, Spans
 
 OTHERWISE = 9

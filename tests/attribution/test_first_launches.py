@@ -5,7 +5,7 @@ from analysis_fixtures import Piece, attributions_of, evidence, explained, windo
 from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread, trace_of
 from savings import saving_of
 
-from nsyswrap.attribution.first_launches import find_loading_launches
+from nsyswrap.attribution.launch_pace import find_loading_launches
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import CALLS, Trace, array

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.attribution.idle_codes import numbered, sums_by_gap
+from nsyswrap.attribution.idle_accounts import numbered, sums_by_gap
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.trace import tables
 

@@ -9,7 +9,7 @@ from capture_fixtures import options, python
 
 from nsyswrap.base.errors import CommandNotFoundError
 from nsyswrap.capture.baseline import run_alone
-from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.loop.step_detection import find_timed_steps
 
 PROGRAM = """
 import os, sys, nvtx

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from nsyswrap.capture.blocked_calls import what_blocks
-from nsyswrap.capture.host_monitor import HostMonitor
+from nsyswrap.capture.host_monitor import HostMonitor, what_blocks
 
 LONGEST_S = 20
 PROGRAMS = {

@@ -6,8 +6,7 @@ import pytest
 from capture_fixtures import executable, fake_nsys
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.capture.capabilities import capabilities_of, flags_in, traces_in
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Nsys, capabilities_of, flags_in, traces_in
 
 __all__ = ["fake_nsys"]
 

@@ -11,7 +11,7 @@ import pytest
 from nsyswrap.capture import copy_rates
 from nsyswrap.capture.kept_measurement import DRIVER
 from nsyswrap.capture.process import Output
-from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.link_rates import read_rates
 
 MEASURED = {"Host-to-Device": {"low_bytes_per_second": 20e9, "high_bytes_per_second": 25e9}}
 HAS_DRIVER = DRIVER.exists()

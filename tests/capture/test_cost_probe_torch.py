@@ -9,8 +9,7 @@ from typing import Any, Self
 import pytest
 
 from nsyswrap.capture import cost_probe
-from nsyswrap.capture.cost_probe import Work, blocks_of_steps, find_steps, serve
-from nsyswrap.capture.cost_probe_torch import StepLaunches, TrainingSteps
+from nsyswrap.capture.cost_probe import StepLaunches, TrainingSteps, Work, blocks_of_steps, find_steps, serve
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
 
 

@@ -7,8 +7,8 @@ import pytest
 from capture_fixtures import executable
 
 from nsyswrap.base.errors import NsyswrapError
-from nsyswrap.capture.distribution import Distribution, keyring_of, mirror_of, this_distribution
 from nsyswrap.capture.locate import missing_in, missing_libraries
+from nsyswrap.capture.unpack import Distribution, keyring_of, mirror_of, this_distribution
 
 FAKE = Path(__file__).parents[1] / "support" / "fake_apt.py"
 

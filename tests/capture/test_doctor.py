@@ -10,9 +10,19 @@ import pytest
 from capture_fixtures import executable, fake_nsys
 
 from nsyswrap.capture import doctor
-from nsyswrap.capture.doctor import CHECKS, Machine, run_checks, this_machine
+from nsyswrap.capture.doctor import (
+    CHECKS,
+    RANGE,
+    Check,
+    Machine,
+    Status,
+    holds_range,
+    nvtx_version,
+    run_checks,
+    self_test,
+    this_machine,
+)
 from nsyswrap.capture.locate import Nsys, importer_of
-from nsyswrap.capture.self_test import RANGE, Check, Status, holds_range, nvtx_version, self_test
 
 __all__ = ["fake_nsys"]
 

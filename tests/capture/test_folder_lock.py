@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from capture_fixtures import until
 
-from nsyswrap.capture.folder_lock import LOCK_NAME, FolderInUseError, folder_lock, is_locked
+from nsyswrap.capture.result_folder import LOCK_NAME, FolderInUseError, folder_lock, is_locked
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from nsyswrap.capture.folder_lock import folder_lock
+from nsyswrap.capture.result_folder import folder_lock
 with folder_lock(Path(sys.argv[1])):
     Path(sys.argv[1], "held").touch()
     time.sleep(60)

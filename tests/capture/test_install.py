@@ -15,8 +15,8 @@ from capture_fixtures import executable, until
 from fake_packages import HOST, NSYS, VERSION, debian_in, distribute, make_package
 
 from nsyswrap.base.errors import NsyswrapError
-from nsyswrap.capture.distribution import Distribution
 from nsyswrap.capture.install import install, sources_text
+from nsyswrap.capture.unpack import Distribution
 
 
 @pytest.fixture
@@ -340,7 +340,7 @@ import signal
 import sys
 from pathlib import Path
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from nsyswrap.capture.distribution import Distribution
+from nsyswrap.capture.unpack import Distribution
 from nsyswrap.capture.install import install
 root = Path(sys.argv[1])
 install(root / "nsys", print, Distribution("Debian", "bookworm", "main", "non-free", ("trixie",), (root / "keys.gpg",)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.named_secrets import looks_secret
-from nsyswrap.capture.isolate import KEPT_VARIABLES, kept_environment, namespace_prefix
+from nsyswrap.capture.inherited import KEPT_VARIABLES, kept_environment, namespace_prefix
 from nsyswrap.capture.process import output_of
 
 

@@ -12,13 +12,15 @@ from ncu_fixtures import LAYOUT, PACKED, PRODUCT, calls, kernel, put_on_path
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.kernel_counters import (
     CounterRequest,
+    Ncu,
+    NcuFailedError,
     chosen_metrics,
     count_kernels,
     counting_argv,
+    find_ncu,
     mangled_pattern_of,
     pattern_of,
 )
-from nsyswrap.capture.ncu import Ncu, NcuFailedError, find_ncu
 from nsyswrap.sections.tensor_cores.hardware_proof import launches_in
 from nsyswrap.sections.tensor_cores.name_agreement import function_of
 

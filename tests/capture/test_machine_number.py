@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.capture.machine_number import machine_kind, machine_number
+from nsyswrap.capture.run_record import machine_kind, machine_number
 
 IDENTITY = "0123456789abcdef0123456789abcdef"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ncu_fixtures import fake_ncu, put_on_path
 
-from nsyswrap.capture.ncu import Ncu, NcuFailedError, NcuNotFoundError, counter_lists, failure, find_ncu
+from nsyswrap.capture.kernel_counters import Ncu, NcuFailedError, NcuNotFoundError, counter_lists, failure, find_ncu
 
 OPCODES = "sass__inst_executed_per_opcode"
 

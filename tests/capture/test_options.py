@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.inherited import Inherited
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Capabilities, Nsys
 from nsyswrap.capture.options import (
     DEFAULT_TRACES,
     Invocation,

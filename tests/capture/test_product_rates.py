@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from nsyswrap.capture import product_rates as measuring
-from nsyswrap.capture.link_rates import link_rates
-from nsyswrap.capture.product_rates import product_rates
+from nsyswrap.capture.product_rates import link_rates, product_rates
 
 GPU = SimpleNamespace(description={"name": "NVIDIA H200", "power_limit_mw": 700_000, "index": 0})
 MEASURED = {"gpu": "NVIDIA H200", "multiprocessors": 132, "rates": {"bfloat16": [6e14, 7e14, 7.2e14]}}

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable, fake_tree
 
-from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.ncu import Ncu
-from nsyswrap.capture.programs import find_programs, newest_first, program_at, version_in
+from nsyswrap.capture.kernel_counters import Ncu
+from nsyswrap.capture.locate import Nsys, find_programs, newest_first, program_at, version_in
 
 
 def test_a_program_that_cannot_be_started_is_not_found(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.capture.recorded_run import SCHEMA, recorded_copy_rates
+from nsyswrap.capture.recorded_run import COPY_RATES, SCHEMA, recorded_value
 
 RATES = {"Host-to-Device": {"low_bytes_per_second": 20e9, "high_bytes_per_second": 25e9}}
 
@@ -28,7 +28,7 @@ def write_record(folder: Path, text: str) -> None:
 def test_only_the_capture_that_profile_wrote_has_the_rates_beside_it(tmp_path: Path, name: str, found: object) -> None:
     """Other files in the folder may come from another machine, so they have no rates."""
     write_record(tmp_path, json.dumps({"schema": SCHEMA, "pinned_copy_rates": RATES}))
-    assert recorded_copy_rates(tmp_path / name) == found
+    assert recorded_value(tmp_path / name, COPY_RATES) == found
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_only_the_capture_that_profile_wrote_has_the_rates_beside_it(tmp_path: P
 )
 def test_a_damaged_or_foreign_record_has_no_rates(tmp_path: Path, text: str) -> None:
     write_record(tmp_path, text)
-    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
+    assert recorded_value(tmp_path / "capture.sqlite", COPY_RATES) is None
 
 
 def test_a_capture_without_a_record_has_no_rates(tmp_path: Path) -> None:
-    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
+    assert recorded_value(tmp_path / "capture.sqlite", COPY_RATES) is None
 
 
 def test_a_record_that_is_no_text_has_no_rates(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_bytes(b"\xff\xfe\x00")
-    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
+    assert recorded_value(tmp_path / "capture.sqlite", COPY_RATES) is None

@@ -12,8 +12,7 @@ import pytest
 from capture_fixtures import living, until
 
 from nsyswrap.base.errors import CaptureError, UsageError
-from nsyswrap.capture.folder_lock import FolderInUseError
-from nsyswrap.capture.result_folder import is_interrupted, reserve_folder, run_folder, was_begun
+from nsyswrap.capture.result_folder import FolderInUseError, is_interrupted, reserve_folder, run_folder, was_begun
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from capture_fixtures import executable, fake_nsys, fake_tree, options, results_
 
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.capture.convert import is_export
-from nsyswrap.capture.folder_lock import FolderInUseError, folder_lock
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.progress import silent
+from nsyswrap.capture.result_folder import FolderInUseError, folder_lock
 from nsyswrap.capture.resume import resumed
 from nsyswrap.capture.run_dir import private_folder
 

@@ -14,7 +14,7 @@ from nsyswrap.capture.git_history import git_state
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_profiler_cost
+from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, recorded_value
 from nsyswrap.capture.run_record import (
     program_versions,
     run_record,
@@ -225,7 +225,7 @@ def test_a_record_holds_the_measured_copy_rates(tmp_path: Path, monkeypatch: pyt
     record = run_record(result_of(options(tmp_path, "true", cwd=tmp_path)), options(tmp_path, "true"), "1", {})
     assert record["pinned_copy_rates"] == RATES
     write_record(tmp_path, json.dumps(record))
-    assert recorded_copy_rates(tmp_path / "capture.sqlite") == RATES
+    assert recorded_value(tmp_path / "capture.sqlite", COPY_RATES) == RATES
 
 
 def test_a_record_holds_the_measured_cost_of_recording(tmp_path: Path) -> None:
@@ -233,6 +233,6 @@ def test_a_record_holds_the_measured_cost_of_recording(tmp_path: Path) -> None:
     cost = {"conditions": {"nsys": "2025.3.1"}, "calls": {"launch": {"low_ns": 3000}}}
     wanted = options(tmp_path, "true", cwd=tmp_path)
     write_record(tmp_path, json.dumps(run_record(result_of(wanted), wanted, "1", {}, {"profiler_cost": cost})))
-    assert recorded_profiler_cost(tmp_path / "capture.sqlite") == cost
-    assert recorded_profiler_cost(tmp_path / "other.sqlite") is None
+    assert recorded_value(tmp_path / "capture.sqlite", PROFILER_COST) == cost
+    assert recorded_value(tmp_path / "other.sqlite", PROFILER_COST) is None
     assert run_record(result_of(wanted), wanted, "1", {})["profiler_cost"] == {}

@@ -4,7 +4,7 @@ import json
 import stat
 from pathlib import Path
 
-from nsyswrap.capture.steps_alone import ranks_in, write_steps_alone
+from nsyswrap.capture.xray_file import ranks_in, write_steps_alone
 
 
 def process(pid: int, rank: int | None) -> dict[str, object]:

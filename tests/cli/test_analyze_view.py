@@ -7,8 +7,8 @@ from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 
 from nsyswrap.cli import analyze, cli, terminal
-from nsyswrap.render.views import VIEWS
 
+VIEWS = ("nvprof", "breakdown")
 WIDE = "void " + "w" * 300 + "(int)"
 
 
@@ -33,7 +33,7 @@ def test_the_option_lists_every_view() -> None:
 def test_a_view_is_printed_in_place_of_the_summary(view: str, export: Path) -> None:
     result = run(export, "--view", view)
     assert result.exit_code == 0
-    assert result.stdout.startswith("one.sqlite: ")
+    assert result.stdout.startswith(f"nsyswrap analyze --view {view}  one.sqlite\n")
     assert "WHERE THE GPU'S TIME WENT" not in result.stdout
 
 

@@ -7,8 +7,8 @@ from capture_fixtures import fake_nsys
 from click.testing import CliRunner, Result
 
 from nsyswrap.capture import doctor
+from nsyswrap.capture.doctor import RANGE, Check, Status
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.self_test import RANGE, Check, Status
 from nsyswrap.cli import cli
 from nsyswrap.cli.doctor import json_of, text_of
 

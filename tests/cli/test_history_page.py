@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from made_runs import made_run
 
 from nsyswrap.cli import cli
-from nsyswrap.cli.history_page import MOST_PROGRAMS
+from nsyswrap.cli.history import MOST_PROGRAMS
 from nsyswrap.runs.history import open_history
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from nsyswrap.cli import cli
-from nsyswrap.cli.memory_option import MOST_BYTES, memory_bytes
+from nsyswrap.cli.inputs import MOST_BYTES, memory_bytes
 
 # Of `cnn_amp`, which needs more.
 LITTLE = "351MB"

@@ -202,7 +202,7 @@ def test_a_program_without_events_has_a_report(called: Callable[..., Run]) -> No
     run = called("--trace", "nvtx", "--quiet", "--", "true")
     assert run.code == 0
     assert results_in(run.folder) == RESULTS
-    assert "There is no ledger of GPU time" in run.json("report.json")["notes"][0]
+    assert "There is no breakdown of GPU time" in run.json("report.json")["notes"][0]
 
 
 def test_a_quiet_run_prints_what_the_help_says(called: Callable[..., Run]) -> None:
@@ -274,7 +274,9 @@ def test_where_the_cost_of_nsys_cannot_be_measured_profile_says_why(
     found = {"calls": {}, "failure": "nsys \x1b[31mended"}
     monkeypatch.setattr("nsyswrap.capture.locate.find_nsys", lambda: None)
     monkeypatch.setattr("nsyswrap.capture.profiler_cost.profiler_cost", lambda *_, **__: found)
+    monkeypatch.setattr("nsyswrap.capture.product_rates.product_rates", lambda *_, **__: {})
     profile_module = importlib.import_module("nsyswrap.cli.profile")
-    assert profile_module.measured_cost(options(tmp_path, sys.executable), quiet=quiet) == found
+    measured = profile_module.measured_here(options(tmp_path, sys.executable), quiet=quiet, kept_only=False)
+    assert measured["profiler_cost"] == found
     said = "nsyswrap: this failed, so the report does not take it out: nsys \\x1b[31mended\n"
     assert capsys.readouterr().err == ("" if quiet else said)

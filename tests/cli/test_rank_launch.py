@@ -12,9 +12,9 @@ import pytest
 from made_ranks import job
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.folder_lock import folder_lock
 from nsyswrap.capture.launcher import LaunchedRank
 from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.capture.result_folder import folder_lock
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.rank_launch import LAUNCH, Launch, finish_rank, for_launch, is_joint, remove_joint_report, this_launch
 from nsyswrap.model import Report

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 from real_captures import Planted
 
-from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_profiler_cost, recorded_rank
+from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, recorded_rank, recorded_value
 from nsyswrap.cli import cli
-from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.link_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.trace.load import load_export
 
@@ -98,7 +98,7 @@ def test_its_report_is_that_of_the_capture_with_what_profile_measured(recorded: 
     assert whole["step"]["alone"]
     assert read(shared, tmp_path / "shared.json") == whole
     assert recorded_rank(shared) == recorded_rank(recorded) == (1, 2)
-    assert recorded_copy_rates(shared) == {
+    assert recorded_value(shared, COPY_RATES) == {
         "Host-to-Device": {"low_bytes_per_second": 5e9, "high_bytes_per_second": 6e9}
     }
     assert run(shared, "-o", again).exit_code == 0
@@ -111,8 +111,8 @@ def test_a_damaged_table_of_measurements_is_ignored(whole: Path, value: str) -> 
         database.execute("create table NSYSWRAP_RUN (name text, value text)")
         names = ("profiler_cost", "pinned_copy_rates", "environment")
         database.executemany("insert into NSYSWRAP_RUN values (?, ?)", [(each, value) for each in names])
-    assert read_cost(recorded_profiler_cost(whole)) is None
-    assert read_rates(recorded_copy_rates(whole)) == {}
+    assert read_cost(recorded_value(whole, PROFILER_COST)) is None
+    assert read_rates(recorded_value(whole, COPY_RATES)) == {}
     assert recorded_rank(whole) == (None, None)
 
 

@@ -53,10 +53,11 @@ def small(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])
 def test_analyze_prints_the_same_from_a_report_json_as_from_its_capture(form: str, capture: Path, report: Path) -> None:
-    """The result is the same in every format, and stderr is empty."""
+    """The result is the same in every format, apart from the folder that commands name, and stderr is empty."""
     from_report = run("analyze", report, "--format", form)
     assert (from_report.exit_code, from_report.stderr) == (0, "")
-    assert from_report.stdout == run("analyze", capture, "--format", form).stdout
+    from_capture = run("analyze", capture, "--format", form).stdout
+    assert from_report.stdout.replace(str(report.parent), str(capture.parent)) == from_capture
 
 
 def test_analyze_prints_the_same_csv(capture: Path, report: Path) -> None:
@@ -198,7 +199,7 @@ def test_the_slim_page_is_the_first_part(report: Path, capture: Path, tmp_path: 
     for path in (report, capture):
         page = tmp_path / f"{path.suffix}.html"
         assert run("report", path, "--slim", "-o", page).exit_code == 0
-        pages.append(page.read_text(encoding="utf-8"))
+        pages.append(page.read_text(encoding="utf-8").replace(str(path.parent), "folder"))
     assert pages[0] == pages[1]
     assert "This is the short form." in pages[0]
     assert "timeline-ready" not in pages[0]

@@ -10,9 +10,9 @@ from capture_fixtures import fake_nsys, fake_tree
 
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture import install as installing
+from nsyswrap.capture.doctor import RANGE
 from nsyswrap.capture.install import ensure_nsys
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.self_test import RANGE
 
 __all__ = ["fake_nsys"]
 

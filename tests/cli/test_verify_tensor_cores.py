@@ -42,8 +42,8 @@ def test_correct_names_exit_with_0(tmp_path: Path, capture: Path, monkeypatch: p
     put_on_path(tmp_path, monkeypatch, *(kernel(name, counts) for name, counts in opcodes.items()))
     result = run("--capture", capture)
     assert result.exit_code == 0, result.stderr
-    assert "tensor cores, by hardware          30.0 %" in result.stdout
-    assert "unknown by name, settled           20.0 %" in result.stdout
+    assert "tensor cores, by hardware     30.0 %" in result.stdout
+    assert "unknown by name, settled      20.0 %" in result.stdout
     assert "said by the program" not in result.stdout
     assert "measuring 4 launches of 4 functions, 100% of kernel time" in result.stderr
     assert "launches more" not in result.stderr
@@ -70,7 +70,7 @@ def test_a_wrong_name_fails_and_a_learned_rule_fixes_it(
     rules, counters = tmp_path / "learned.json", tmp_path / "counters.csv"
     first = run("--capture", capture, "--save-rules", rules, "--save-counters", counters)
     assert first.exit_code == 1
-    assert "name and hardware differ           10.0 %" in first.stdout
+    assert "name and hardware differ      10.0 %" in first.stdout
     assert PRODUCT in counters.read_text()
     assert run("--capture", capture, "--kernel-rules", rules).exit_code == 0
 

@@ -10,8 +10,7 @@ from nsyswrap.base.interval import Interval
 from nsyswrap.compare.baseline import with_baseline, without_baseline
 from nsyswrap.hardware.steps_alone import StepsAlone
 from nsyswrap.loop.context import Settings
-from nsyswrap.loop.step_detection import Steps
-from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.loop.step_detection import Steps, find_timed_steps
 from nsyswrap.model import NO_STEP, Report
 from nsyswrap.report import build_report
 

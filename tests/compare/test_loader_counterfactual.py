@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.compare.loader_counterfactual import attributed_share, failed, mean_of, saving, without_loader
-from nsyswrap.loop.step_detection import Steps
-from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.loop.step_detection import Steps, find_timed_steps
 from nsyswrap.model import Section
 from nsyswrap.render import RENDERERS
 

@@ -4,8 +4,8 @@ from export_builder import MAIN, ExportBuilder, thread, trace_of
 
 from nsyswrap.capture.annotate import marks as program
 from nsyswrap.capture.annotate.torch_marks import WATCHED
-from nsyswrap.events import api_calls, host_marks
-from nsyswrap.events.host_marks import find_marks, spans_of
+from nsyswrap.events import api_calls, host_record
+from nsyswrap.events.host_record import find_marks, spans_of
 from nsyswrap.trace.tables import array
 
 OURS = 7
@@ -39,5 +39,5 @@ def test_a_capture_without_marks_has_none() -> None:
 
 def test_what_the_program_marks_is_known_here() -> None:
     """The module that runs in the program cannot be imported here, so both modules hold the texts."""
-    assert {each.text for each in WATCHED if each.text} | {program.COLLECTION} == set(host_marks.KINDS)
-    assert program.AT == host_marks.AT
+    assert {each.text for each in WATCHED if each.text} | {program.COLLECTION} == set(host_record.KINDS)
+    assert program.AT == host_record.AT

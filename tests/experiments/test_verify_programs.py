@@ -1,20 +1,18 @@
 """Cheats are refused, and honest fixes are accepted: small programs with their work recorded, without timing."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked_programs import ForkedPrograms
 from hostile_programs import HOSTILE
 from verified_programs import BASES, CHEATS, HONEST, Change
 
-from nsyswrap.experiments.verify import _worst, compared
+from nsyswrap.experiments.verify import compared, worst
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome, growth_of
 from nsyswrap.experiments.verify_runs import WorkRun, changed_files, roundoff_of, work_run
+from nsyswrap.experiments.work_record import FOLDER_VARIABLE, ROUNDOFF_VARIABLE
 
-SERVER = Path(__file__).parents[1] / "support" / "verify_server.py"
 QUICK = {"skipped backward", "features in another thread", "worker processes", "a batch for a loop"}
 
 
@@ -23,13 +21,8 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
-        self._process = subprocess.Popen(
-            [sys.executable, SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def close(self) -> None:
-        """Let the server end."""
-        self._process.communicate()
+        self._programs = ForkedPrograms({"OMP_NUM_THREADS": "1"})
+        self.close = self._programs.close
 
     def record(self, text: str, roundoff: float = 0.0, times: int = 1) -> WorkRun:
         """Run a program some times in the same folder, and return the last run."""
@@ -51,12 +44,8 @@ class Server:
 
     def run(self, script: Path, cwd: Path, output: Path, folder: Path | None, roundoff: float = 0.0) -> int:
         """Run a script, and return its exit code."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        job = {"script": str(script), "cwd": str(cwd), "output": str(output), "roundoff": roundoff}
-        self._process.stdin.write(json.dumps({**job, "folder": str(folder or "")}) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        recorded = {FOLDER_VARIABLE: str(folder), ROUNDOFF_VARIABLE: repr(roundoff)} if folder else {}
+        return self._programs.run(script=str(script), cwd=str(cwd), output=str(output), environment=recorded)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +98,7 @@ def test_a_cheat_is_refused_and_named(name: str, bases: Bases, server: Server) -
     change = CHEATS[name]
     found = checks_of(change, bases, server, times=2 if "disk" in name else 1)
     failed = [each for each in found if each.outcome is not WorkOutcome.SAME]
-    assert _worst(found) is WorkOutcome.OTHER, failed
+    assert worst(found) is WorkOutcome.OTHER, failed
     assert any(change.says in f"{each.name}: {each.words}" for each in failed), failed
 
 
@@ -145,7 +134,7 @@ def test_a_hostile_program_runs_as_alone_and_is_recorded_or_refused_in_words(
     )
     failed = [each for each in found if each.outcome is not WorkOutcome.SAME]
     if hostile.refused:
-        assert _worst(found) is WorkOutcome.CANNOT_TELL, failed
+        assert worst(found) is WorkOutcome.CANNOT_TELL, failed
         assert hostile.refused in " ".join(each.words for each in failed)
     else:
         assert failed == []

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nsyswrap.gate.blame import blame_words, blamed
+from nsyswrap.gate.noise import blame_words, blamed
 from nsyswrap.gate.timed_runs import PartChange, TimedRun
 
 NOISE = np.array([-1.0, 0.6, -0.2, 1.0, -0.6, 0.2, -0.8, 0.4, -0.4, 0.8])

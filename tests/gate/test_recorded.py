@@ -65,7 +65,7 @@ def test_an_incomplete_new_run_blocks_until_it_is_accepted() -> None:
 def test_a_new_run_without_steps_cannot_be_compared() -> None:
     run = series(1, 100)[0]
     row = run.row._replace(step_count=0, mean_ns=None, median_ns=None)
-    found = gate_runs(series(12), [SeriesRun(row, None, ())])
+    found = gate_runs(series(12), [SeriesRun(row, ())])
     assert found.outcome is GateOutcome.CANNOT_TELL
     assert "no measured steps" in found.verdict
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nsyswrap.hardware.copy_rates import CopyRate, read_rates
+from nsyswrap.hardware.link_rates import CopyRate, read_rates
 
 UP, DOWN = "Host-to-Device", "Device-to-Host"
 GOOD = {"low_bytes_per_second": 20e9, "high_bytes_per_second": 25e9}

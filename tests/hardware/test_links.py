@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsyswrap.hardware.links import has_nvlink
+from nsyswrap.hardware.link_rates import has_nvlink
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.hardware.operator_sizes import ProductWork, product_work
+from nsyswrap.hardware.kernel_work import ProductWork, product_work
 
 
 @pytest.mark.parametrize(

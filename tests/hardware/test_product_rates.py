@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.hardware.product_rates import NO_PRODUCT_RATES, MeasuredRates, read_product_rates
+from nsyswrap.hardware.peak_rates import NO_PRODUCT_RATES, MeasuredRates, read_product_rates
 from nsyswrap.model import Gpu
 
 MEASURED = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nsyswrap.loop.interval_choice import (
+from nsyswrap.loop.large_capture import (
     BASE_BYTES,
     IntervalSizes,
     ReadInterval,

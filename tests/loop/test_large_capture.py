@@ -20,13 +20,12 @@ from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.xray_record import read_xray
 from nsyswrap.loop import large_capture
 from nsyswrap.loop.context import Settings, TraceContext, find_context
-from nsyswrap.loop.interval_choice import BASE_BYTES, PER_FILE_BYTE, bytes_of_rows
-from nsyswrap.loop.large_capture import ReadRequest, load_within
-from nsyswrap.loop.requested_window import between
+from nsyswrap.loop.extent import between
+from nsyswrap.loop.large_capture import BASE_BYTES, PER_FILE_BYTE, ReadRequest, bytes_of_rows, load_within
 from nsyswrap.model import Report, Section
 from nsyswrap.report import report_of
 from nsyswrap.sections.operators import NOT_READ
-from nsyswrap.trace import time_index
+from nsyswrap.trace import row_choice
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
 
@@ -49,7 +48,7 @@ NUMBERED = {("ranks", "collectives"): "collective"}
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read some hundred rows at a time, so that small captures have many parts."""
-    monkeypatch.setattr(time_index, "PART_ROWS", 300)
+    monkeypatch.setattr(row_choice, "PART_ROWS", 300)
 
 
 def memory_for(trace: Trace, share: float) -> int:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from nsyswrap.loop.range_names import of_operators, plain_names
+from nsyswrap.loop.injected_ranges import of_operators, plain_names
 
 TEXTS = {
     "aten::mm, op_id = 7, sizes = [[2, 2]]": ("aten::mm", True),

@@ -3,7 +3,7 @@
 import pytest
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.loop.requested_window import between, recorded
+from nsyswrap.loop.extent import between, recorded
 
 
 def test_seconds_become_nanoseconds() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.loop.step_detection import find_timed_steps
 from nsyswrap.trace.tables import array
 
 

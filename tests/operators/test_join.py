@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from export_builder import MAIN, ExportBuilder
+from export_builder import MAIN, PROCESS, ExportBuilder
 from xray_program import LAUNCHES, STEP_NS, context_of, program, record
 
 from nsyswrap.events.xray_record import read_xray
@@ -178,3 +178,20 @@ def test_processes_of_two_reports_may_have_the_same_number(tmp_path: Path) -> No
     other = replace(context, settings=replace(context.settings, xray=(replace(process, report=1),)))
     assert {each.line for each in joined(context).calls} == {"", "model.py:7", "model.py:8", "train.py:30"}
     assert {each.line for each in joined(other).calls} == {""}
+
+
+def test_nodes_of_a_graph_have_the_line_that_launches_it_and_no_operator(tmp_path: Path) -> None:
+    """Their operators ran when the graph was captured, before the X-ray step."""
+    builder = program(STEPS)
+    for number in range(len(STEPS) + 1):
+        call, nodes = number * STEP_NS + 700_000, {"correlation": 9_000 + number, "process": PROCESS}
+        builder.call("cudaGraphLaunch_v10000", call, call + 2_000, correlation=9_000 + number)
+        for node in (1, 2):
+            begin = call + 10_000 * node
+            builder.kernel(begin, begin + 5_000, f"node_{node}", graph_node=node, **nodes)
+    call = len(STEPS) * STEP_NS + 700_000
+    builder.range("nsyswrap xray 2", call - 900, call + 3_900, domain=3)
+    found = calls_of(builder, tmp_path)
+    of_graph = [each for each in found if each is not None and not each.name]
+    assert (len(found), len(of_graph)) == (3 * 7, 3 * 2)
+    assert {(each.line, each.shapes) for each in of_graph} == {("train.py:30", "")}

@@ -12,7 +12,7 @@ from real_captures import CAPTURES, RealContext
 from nsyswrap.base.intervals import Spans
 from nsyswrap.capture_file import with_recorded
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
-from nsyswrap.loop.range_names import plain_names
+from nsyswrap.loop.injected_ranges import plain_names
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.operators.join import JoinedKernels, find_joined
 from nsyswrap.operators.observed_calls import RECOMPUTED

@@ -9,7 +9,7 @@ from host_records import gpu_samples, record_of, recorded
 from xray_program import LAUNCHES, TENSOR, context_of, program, record
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.hardware.product_rates import MeasuredRates
+from nsyswrap.hardware.peak_rates import MeasuredRates
 from nsyswrap.operators.join import find_joined
 from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, explain_peaks, find_rates
 
@@ -78,6 +78,7 @@ def test_a_small_product_is_bounded_by_memory(tmp_path: Path) -> None:
         (OLDER, 132, "products: kernels for an older GPU"),
         (BF16, 131, "products: too small for the GPU"),
         (BF16, 132, REST),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(T1::Params)", 132, REST),
     ],
 )
 def test_the_rest_of_a_product_has_a_reason(name: str, grid: int, reason: str, tmp_path: Path) -> None:

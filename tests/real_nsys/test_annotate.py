@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from real_captures import more
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.capture.isolate import namespace_prefix
+from nsyswrap.capture.inherited import namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.cli import cli

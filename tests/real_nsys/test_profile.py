@@ -16,10 +16,10 @@ from capture_fixtures import Run, driven, living, marker, namespaces_or_skip, op
 
 from nsyswrap.base.errors import CaptureError, ExportError
 from nsyswrap.capture.convert import export_report
+from nsyswrap.capture.doctor import holds_range
 from nsyswrap.capture.locate import Nsys, importer_of, nsys_at
 from nsyswrap.capture.nsys import CaptureResult, profile
 from nsyswrap.capture.progress import Phase
-from nsyswrap.capture.self_test import holds_range
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.description import command_words
 from nsyswrap.trace.load import load_export

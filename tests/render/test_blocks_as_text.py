@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from nsyswrap.render.blocks_as_text import printed
+from nsyswrap.render.text_writer import printed
 
 
 def test_lines_have_no_blanks_at_their_ends_and_the_text_one_line_break() -> None:

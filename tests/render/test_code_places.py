@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsyswrap.render.code_places import with_places
+from nsyswrap.render.html_writer import with_places
 
 EDITOR = "vscode://file/home/me/{file}:{line}"
 

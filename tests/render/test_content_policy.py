@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nsyswrap.render.content_policy import digest, policy
+from nsyswrap.render.page_files import digest, policy
 
 
 def test_a_digest_is_the_one_that_browsers_compute() -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import hand_made
 import pytest
-from first_screen import contradictions
+from first_screen import contradictions, never_shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_captures import CAPTURES, RealReport, of_captures
@@ -13,6 +13,7 @@ from real_captures import CAPTURES, RealReport, of_captures
 from nsyswrap.base.interval import Interval, around
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import AloneSource, Finding, Plan, PlannedChange, Report, Severity, StepTimes
+from nsyswrap.render import render
 from nsyswrap.rules.program_kind import UNKNOWN
 from nsyswrap.verdict import find_verdict, in_order
 from nsyswrap.what_if.fixed_step import CurrentStep, typical
@@ -27,7 +28,9 @@ EVERY = sorted(str(path.relative_to(CAPTURES)).removesuffix(".sqlite.xz") for pa
 
 @of_captures(EVERY, few={"cnn_amp", "ranks/loader", "ranges_nsys2022", "gallery/vgg16-amp"})
 def test_the_first_screen_of_a_real_capture(name: str, real_report: RealReport) -> None:
-    assert list(contradictions(real_report(name))) == []
+    report = real_report(name)
+    assert list(contradictions(report)) == []
+    assert [each for form in ("text", "html") for each in never_shown(render(form, report))] == []
 
 
 class Drawn(NamedTuple):
@@ -115,3 +118,8 @@ def test_the_first_screen_of_the_full_report() -> None:
 )
 def test_a_contradiction_is_found(wrong: str, found: str) -> None:
     assert any(each.startswith(found) for each in contradictions(replace(FULL, verdict=wrong)))
+
+
+def test_what_is_never_shown_is_found_in_what_a_reader_sees() -> None:
+    assert never_shown("It saves 0 ns, or -0.0 %, and is 1.00 times as fast: 1.2e+03 times.") != []
+    assert never_shown('<!DOCTYPE html><script>"0 ns"</script><b>200 ms, 10 %</b>') == []

@@ -17,7 +17,7 @@ from page_elements import Page
 
 from nsyswrap.model import Section
 from nsyswrap.render import documents, glossary, html_writer, render, report_document, vocabulary
-from nsyswrap.render.content_policy import digest
+from nsyswrap.render.page_files import digest
 
 REPORTS: dict[str, Callable[[], str]] = {
     "full": lambda: render("html", hand_made.full_report()),

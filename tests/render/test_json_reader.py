@@ -35,7 +35,7 @@ from nsyswrap.model import (
 )
 from nsyswrap.render import json_report, render
 from nsyswrap.render.json_reader import parse_report, read_report
-from nsyswrap.render.table_columns import columns_of, known_columns
+from nsyswrap.render.section_heads import columns_of, known_columns
 from nsyswrap.runs.from_report import run_from_report
 from nsyswrap.sections.spec import Kind
 
@@ -345,7 +345,7 @@ def emptied(report: Report, key: str, table: str) -> Report:
 
 @pytest.mark.parametrize("name", CAPTURE_NAMES)
 def test_each_table_of_a_real_capture_has_the_columns_that_the_reader_knows(name: str, real_report: RealReport) -> None:
-    """It keeps them, and what they hold, where it has no rows. A new column is added to ``table_columns``."""
+    """It keeps them, and what they hold, where it has no rows. A new column is added to ``section_heads``."""
     for section in real_report(name).sections:
         alone = hand_made.report_with(replace(section, findings=()))
         for table, frame in section.tables.items():

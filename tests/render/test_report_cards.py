@@ -232,7 +232,7 @@ def test_the_page_has_each_advice_once_with_its_bar_code_and_check(form: str) ->
         assert part.count(html.escape(one.advice)) == 1
     assert 'class="p-after" width="75.60%"' in part
     assert "persistent_workers=True,\n" in part
-    assert "nsyswrap profile --then FOLDER" in part
+    assert "nsyswrap profile --then ." in part
     assert "&lt;b&gt;compute" in part
 
 
@@ -254,13 +254,22 @@ def test_cards_after_the_third_are_folded() -> None:
 
 def test_the_check_runs_the_profiled_command_again() -> None:
     def check(*command: str) -> str:
-        report: Report = replace(PLANNED, session=replace(FULL.session, command=command))
+        capture = replace(FULL.capture, folder="reports/the base")
+        report: Report = replace(PLANNED, session=replace(FULL.session, command=command), capture=capture)
         return report_cards.check(report)
 
     assert check("python3", "train it.py", "--lr", "1") == (
-        "nsyswrap profile --then FOLDER -- python3 'train it.py' --lr 1"
+        "nsyswrap profile --then 'reports/the base' -- python3 'train it.py' --lr 1"
     )
-    assert check() == "nsyswrap profile --then FOLDER -- PROGRAM"
+    assert check() == "nsyswrap profile --then 'reports/the base' -- PROGRAM"
+
+
+def test_commands_name_the_capture_as_it_lies_and_no_command_names_several() -> None:
+    one = replace(PLANNED, capture=replace(FULL.capture, name="capture.sqlite", folder="reports/base"))
+    assert report_cards.share(one) == "nsyswrap redact reports/base/capture.sqlite -o shared.sqlite"
+    assert report_cards.page_command(one) == ": nsyswrap report reports/base/capture.sqlite"
+    ranks = replace(one, capture=replace(one.capture, name="2 ranks"))
+    assert (report_cards.share(ranks), report_cards.page_command(ranks)) == ("", ".")
 
 
 def test_the_page_holds_the_summary_in_markdown() -> None:

@@ -102,7 +102,26 @@ def test_the_tensor_core_share_is_a_band_of_kernel_time() -> None:
 
 
 def test_steps_are_counted_before_their_median() -> None:
-    assert "steps: 18 steps; median step 111 ms; 2 warm-up steps; warm-up time 2.14 s" in FULL
+    assert (
+        "steps: 18 measured steps; median 111 ms; nine in ten take 108 to 119 ms;\n  warm-up: 2 steps, 2.14 s" in FULL
+    )
+
+
+def test_uneven_steps_and_outliers_are_named() -> None:
+    report = hand_made.full_report()
+    uneven = (
+        Fact("p95_ns", 999_000_000, "ns"),
+        Fact("outlier_count", 1, "count"),
+        Fact("outlier_excess_ns", 7e8, "ns"),
+    )
+    sections = tuple(
+        replace(one, facts=(*(fact for fact in one.facts if fact.label != "p95_ns"), *uneven))
+        if one.key == "steps"
+        else one
+        for one in report.sections
+    )
+    shown = " ".join(documents.render("report", "text", replace(report, sections=sections)).split())
+    assert "very uneven: 5 % under 108 ms, 5 % over 999 ms; 1 outlier, 700 ms too long; warm-up" in shown
 
 
 def test_gaps_are_counted_by_reason_and_phase() -> None:
@@ -182,7 +201,7 @@ def test_steps_may_be_all_there_is() -> None:
     shown = documents.render(
         "report", "text", replace(report, sections=tuple(one for one in report.sections if one.key == "steps"))
     )
-    assert "steps: 18 steps" in shown
+    assert "steps: 18 measured steps" in shown
     assert not any(title in shown for title in ("tensor-core share", "PHASES", "LONGEST", "The page and JSON"))
 
 

@@ -6,7 +6,8 @@ from made_results import verification
 
 from nsyswrap.experiments.verify_checks import WorkOutcome
 from nsyswrap.render import documents
-from nsyswrap.render.verification_document import MARKER, SCHEMA
+from nsyswrap.render.document import Hero
+from nsyswrap.render.verification_document import MARKER, SCHEMA, document
 
 
 def shown(form: str, work: WorkOutcome = WorkOutcome.SAME) -> str:
@@ -24,6 +25,10 @@ def test_the_same_work_has_the_times_of_all_runs() -> None:
     text = shown("text")
     assert "NEW does the same work as BASE and is 1.25 times as fast (1.2" in text
     assert "BASE 10.0 ms BASE 10.1 ms BASE 9.90 ms NEW 8.00 ms" in text
+    page, (bars,) = shown("html"), [each for each in document(verification()).lead if isinstance(each, Hero)]
+    assert [(bar.name, bar.amount) for bar in bars.bars] == [("BASE", "10.00 ms"), ("NEW", "8.00 ms")]
+    assert bars.bars[1].range.startswith("7.")
+    assert "How sure: measured, step of 3 runs each" in page
     assert "What differs" not in text
 
 

@@ -42,7 +42,7 @@ def read_all(history: History, folder: Path) -> None:
     history.lines()
     for row in history.runs():
         history.accounts(row), history.findings(row), history.facts(row)
-        assert row.step is None or row.step.count
+        assert not row.has_steps or row.step_count
     for each in history.programs():
         history.series(each.program)
         history.last_runs([each.program], 3)

@@ -56,10 +56,9 @@ def test_identity_and_noise_are_those_of_report_and_record() -> None:
     assert (row.gpu, row.gpu_count, row.ranks, row.rank, row.host) == ("NVIDIA H200", 1, 1, "", "0123456789ab")
     assert (row.commit, row.is_dirty, row.committed_s, row.folder) == ("c0ffee", True, 1_700_000_000, "reports/x")
     assert (row.torch, row.driver, row.nsyswrap) == ("2.11.0", "580.159.04", "0.1.0")
-    assert row.step is not None
-    assert (row.step.count, row.step.median_ns) == (report.step.count, report.step.recorded_ns)
+    assert (row.step_count, row.median_ns) == (report.step.count, report.step.recorded_ns)
     assert row.p05_ns and row.p95_ns  # noqa: PT018 - one fact: both are known
-    assert row.p05_ns < row.step.median_ns < row.p95_ns
+    assert row.p05_ns < row.median_ns < row.p95_ns
 
 
 def test_steps_that_the_report_does_not_list_are_known_from_its_facts() -> None:
@@ -124,4 +123,4 @@ def test_hostile_texts_and_values_can_be_stored() -> None:
     text = everything(run)
     text.encode()
     assert "\0" not in run.facts[-1].label
-    assert run.row.step is None
+    assert not run.row.has_steps

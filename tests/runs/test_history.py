@@ -153,8 +153,7 @@ def test_a_series_has_times_per_step(history: History) -> None:
     run = made_run(1, step_ms=8.0)
     history.add(run)
     (found,) = history.series(Program("train.py"))
-    assert found.step is not None
-    assert (found.step.count, found.step.mean_ns) == (STEPS, 8e6)
+    assert (found.row.step_count, found.row.mean_ns) == (STEPS, 8e6)
     ledger = [one for one in found.accounts if one.kind == "ledger"]
     assert sum(one.step_ns or 0 for one in ledger) == pytest.approx(8e6)
     assert len(found.accounts) == len(run.accounts)

@@ -38,7 +38,7 @@ def test_a_finding_on_kernels_names_module_and_line(  # noqa: PLR0913, PLR0917 -
 
 
 def test_a_finding_on_idle_time_names_the_line_whose_launches_end_it(tmp_path: Path) -> None:
-    """Python was not sampled; the X-ray step knows the line of each launch."""
+    """No stack was sampled; the X-ray step knows the line of each launch."""
     first = Made("mm", [SMALL, SMALL], [SMALL], 5, module="layer.linear", line=9)
     found = findings([first, Made("relu", [SMALL], [SMALL], 5, line=10)], tmp_path, idle)
     lines = [each.line for each in found.values() if each.line]

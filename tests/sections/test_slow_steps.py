@@ -22,7 +22,7 @@ from nsyswrap.model import Finding, Section
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, steps
-from nsyswrap.sections.slow_steps import find_outliers
+from nsyswrap.sections.steps import find_outliers
 from nsyswrap.trace.tables import Trace
 
 RealTrace = Callable[[str], Trace]
@@ -105,7 +105,7 @@ def test_the_finding_names_the_step_and_what_grew() -> None:
     found = only(trace_of(loop("compute")))
     assert (found.rule, found.severity, found.device_id) == ("steps/uneven", "note", 0)
     assert (found.lost_ns, saving_of(found).point) == (500, 500)
-    assert found.headline == "A few slow steps take 4.8 % of the time beyond the median."
+    assert found.headline == "A few slow steps cost 4.8 % of the time."
     assert found.evidence == (
         "1 of 10 measured steps of process 4711",
         "batch 6: 1.50 µs, 500 ns more than the median; grew: compute by 500 ns, phase batch by 500 ns",

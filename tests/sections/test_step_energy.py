@@ -8,7 +8,7 @@ from host_records import gpu_samples, record_of, recorded
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.loop.context import Settings, find_context
-from nsyswrap.sections.step_energy import find_step_energy
+from nsyswrap.sections.gpu_clocks import find_step_energy
 
 MS = 1_000_000
 STEP_MS = 250

@@ -19,7 +19,7 @@ import pytest
 from fake_nsys import EXPORT_HELP, PROFILE_HELP
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.capture.isolate import namespace_prefix
+from nsyswrap.capture.inherited import namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.result_folder import HOST_NAME

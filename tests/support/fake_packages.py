@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable
 
-from nsyswrap.capture.distribution import Distribution
+from nsyswrap.capture.unpack import Distribution
 
 FAKE = Path(__file__).parent / "fake_apt.py"
 VERSION = "2023.4.4.54~12.4.1-2"

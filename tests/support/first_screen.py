@@ -1,5 +1,6 @@
 """What the first screen of a report says: its numbers agree, and each is a result."""
 
+import html
 import re
 from collections.abc import Iterator
 
@@ -16,6 +17,21 @@ _TIME = re.compile(r"<?([\d,]+(?:\.\d+)?) (ns|µs|ms|s)\b")
 # What is never shown as a result.
 _NO_RESULTS = re.compile(r"(?<![\d.,])0(?:\.0+)? (?:ns|µs|ms|s)\b|(?<![\d.,])1\.00 times|-0\.0 %|nan|None|inf\b")
 _HEADLINE = re.compile(r"A step takes ([\d.,]+ (?:ns|µs|ms|s)).*?(?:; about ([\d.,]+)(?: (ns|µs|ms|s))?)?(?: |\.$|$)")
+
+
+# What no page and no text of a terminal says. Numbers in words.md's list of what is never shown, then its phrases.
+_NEVER = re.compile(
+    r"(?<![\d.,])0(?:\.0+)? (?:ns|µs|ms|s)\b|(?<![\d.,])-0(?:\.0+)? ?%|(?<![\d.,])1\.00 times"
+    r"|\d(?:\.\d+)?e[+-]\d\d|\bnan\b|was not sampled:|with those before it|no saving predicted|placed by time lost"
+    r"|[Bb]ounded by the|--(?:then|run) FOLDER|\bbeyond the median"
+)
+
+
+def never_shown(text: str) -> list[str]:
+    """Return what a page or a text shows that is never shown, each with what is before it."""
+    seen = re.sub(r"<(script|style|template)\b.*?</\1>", "", text, flags=re.DOTALL)
+    words = html.unescape(re.sub(r"<[^>]+>", " ", seen)) if seen.startswith("<!") else seen
+    return [" ".join(words[max(found.start() - 60, 0) : found.end()].split()) for found in _NEVER.finditer(words)]
 
 
 def ns_of(text: str) -> float:
@@ -117,13 +133,14 @@ def _of_cards(report: Report, hero: Hero, cards: tuple[Entry, ...]) -> Iterator[
     named = [bar for bar in hero.bars if bar.name == "after the plan"]
     if named and last not in (named[0].amount, now) and not before.endswith(" raw"):
         yield f"the plan ends at {named[0].amount}, its last card at {last}"
-    yield from _of_headline(report, now, cards)
+    yield from _of_headline(report, hero, cards)
 
 
-def _of_headline(report: Report, now: str, cards: tuple[Entry, ...]) -> Iterator[str]:
+def _of_headline(report: Report, hero: Hero, cards: tuple[Entry, ...]) -> Iterator[str]:
     found = _HEADLINE.search(report.verdict)
     if found is None:
         return
+    now = hero.bars[0].amount
     if found[1] != now:
         yield f"the verdict says {found[1]}, the bar {now}"
     effect = next((card.effect for card in cards if card.anchor == report_cards.verdict_anchor(report)), None)
@@ -132,3 +149,8 @@ def _of_headline(report: Report, now: str, cards: tuple[Entry, ...]) -> Iterator
         after = ns_of(effect.after)
         if abs(about - after) > 0.051 * after + decimals_of(effect.after):
             yield f"the verdict says about {found[2]}, the card {effect.after}"
+        yield from (
+            f"the verdict says about {found[2]}, the bar {bar.name} {bar.amount}"
+            for bar in hero.bars[1:]
+            if ns_of(bar.amount) > 1.051 * about + decimals_of(bar.amount)
+        )

@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
+# What all programs have in common; 4 is the number of steps.
 _START = """
+STEPS = 4
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -14,10 +16,10 @@ images, labels = torch.randn(4, 5, 6), torch.randint(0, 3, (4, 5))
 
 
 def loss_of(step):
-    return F.cross_entropy(model(images[step]), labels[step])
+    return F.cross_entropy(model(images[step % 4]), labels[step % 4])
 
 
-def train(steps=4, loss_of=loss_of):
+def train(steps=STEPS, loss_of=loss_of):
     for step in range(steps):
         optimizer.zero_grad()
         loss = loss_of(step)
@@ -43,7 +45,11 @@ class Hostile(NamedTuple):
     @property
     def program(self) -> str:
         """Return the whole program."""
-        return _START + self.text
+        return self.with_steps(4)
+
+    def with_steps(self, steps: int) -> str:
+        """Return the whole program with another number of steps."""
+        return _START.replace("STEPS = 4", f"STEPS = {steps}") + self.text
 
 
 HOSTILE: dict[str, Hostile] = {
@@ -51,7 +57,7 @@ HOSTILE: dict[str, Hostile] = {
         "scale = 1.0\n"
         "def scaled(step):\n"
         "    global scale\n"
-        "    scale *= 1.1\n"
+        "    scale *= 1.001\n"
         "    return loss_of(step) * scale\n"
         "train(loss_of=scaled)\n"
     ),
@@ -76,15 +82,16 @@ HOSTILE: dict[str, Hostile] = {
     "optimizer with a closure": Hostile(
         "optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)\n"
         "def closure():\n    optimizer.zero_grad(); loss = loss_of(0); loss.backward(); return loss\n"
-        "for _ in range(3): print(optimizer.step(closure).item())\n"
+        "for _ in range(STEPS): print(optimizer.step(closure).item())\n"
     ),
     "two optimizers": Hostile(
         "other = torch.optim.Adam(model[2].parameters())\n"
-        "for step in range(3):\n"
+        "for step in range(STEPS):\n"
         "    train(1); other.step(); other.zero_grad()\n"
     ),
     "dataset with side effects": Hostile(
-        "class Data(torch.utils.data.Dataset):\n    def __len__(self): return 8\n    def __getitem__(self, at):\n"
+        "class Data(torch.utils.data.Dataset):\n    def __len__(self): return 4 * STEPS\n"
+        "    def __getitem__(self, at):\n"
         "        with open('log.txt', 'a') as file: file.write(f'{at}\\n')\n"
         "        return torch.full((6,), float(at)), at % 3\n"
         "for x, y in torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=1):\n"
@@ -150,8 +157,9 @@ HOSTILE: dict[str, Hostile] = {
         "import threading\nthread = threading.Thread(target=train)\nthread.start(); thread.join()\n"
     ),
     "thread without threading": Hostile(
-        "import _thread\ndone = _thread.allocate_lock(); done.acquire()\ndef work():\n    train(2); done.release()\n"
-        "_thread.start_new_thread(work, ()); done.acquire()\ntrain(2)\n"
+        "import _thread\ndone = _thread.allocate_lock(); done.acquire()\n"
+        "def work():\n    train(STEPS // 2); done.release()\n"
+        "_thread.start_new_thread(work, ()); done.acquire()\ntrain(STEPS // 2)\n"
     ),
     "forked child": Hostile(
         "import os, sys\n"
@@ -170,7 +178,7 @@ HOSTILE: dict[str, Hostile] = {
     "end without cleaning up": Hostile("import os, sys\ntrain()\nsys.stdout.flush()\nos._exit(0)\n", "no work"),
     "exit code": Hostile("import sys\ntrain()\nsys.exit(3)\n", "exit code 3"),
     "exception": Hostile("train()\nraise ValueError('on purpose')\n", "on purpose"),
-    "training at exit": Hostile("import atexit\natexit.register(train, 2)\ntrain(2)\n"),
+    "training at exit": Hostile("import atexit\natexit.register(train, 2)\ntrain(STEPS)\n"),
     "functional transforms": Hostile(
         "from torch.func import functional_call, grad, vmap\nstate = dict(model.named_parameters())\n"
         "def one(state, x, y): return F.cross_entropy(functional_call(model, state, (x[None],)), y[None])\n"
@@ -196,7 +204,7 @@ HOSTILE: dict[str, Hostile] = {
         "model[0].weight.register_hook(hook)\ntrain()\n"
     ),
     "two backward passes": Hostile(
-        "for step in range(3):\n"
+        "for step in range(STEPS):\n"
         "    optimizer.zero_grad(); loss = loss_of(step); loss.backward(retain_graph=True); loss.backward(); "
         "optimizer.step(); print(loss.item())\n"
     ),
@@ -231,18 +239,136 @@ HOSTILE: dict[str, Hostile] = {
     ),
     "loss that is not a number": Hostile("train(loss_of=lambda step: loss_of(step) * float('nan'))\n"),
     "gradients of a vector": Hostile(
-        "for step in range(3):\n"
+        "for step in range(STEPS):\n"
         "    optimizer.zero_grad(); out = model(images[step]); out.backward(torch.ones_like(out)); "
         "optimizer.step(); print(out.sum().item())\n"
     ),
     "no step at all": Hostile("print(sum(range(10)))\n", "no work"),
     "parameters that are replaced": Hostile(
-        "for step in range(3):\n    train(1)\n    model[0].weight = nn.Parameter(model[0].weight.detach().clone())\n"
+        "for step in range(STEPS):\n    train(1)\n"
+        "    model[0].weight = nn.Parameter(model[0].weight.detach().clone())\n"
         "    optimizer.param_groups[0]['params'][0] = model[0].weight\n"
     ),
     "names that look like ours": Hostile(
         "class WorkRecord: pass\n"
         "print(type(WorkRecord()).__name__, torch.nn.modules.module._global_forward_hooks.__class__.__name__)\n"
         "train()\n"
+    ),
+    "training by a generator": Hostile(
+        "def losses():\n    while True:\n"
+        "        optimizer.zero_grad(); loss = loss_of(0); loss.backward(); optimizer.step()\n"
+        "        yield loss.item()\nfound = losses()\nfor _ in range(STEPS): print(next(found))\n"
+    ),
+    "another program": Hostile(
+        "import subprocess, sys\ntrain()\n"
+        "print(subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout)\n"
+    ),
+    "signals": Hostile(
+        "import os, signal\nseen = []\nsignal.signal(signal.SIGUSR1, lambda *_: seen.append(1))\n"
+        "def interrupted(step):\n    os.kill(os.getpid(), signal.SIGUSR1); return loss_of(step)\n"
+        "train(loss_of=interrupted)\nprint(len(seen) == STEPS, signal.getsignal(signal.SIGTERM))\n"
+    ),
+    "pickled model": Hostile(
+        "import copy, io\ntrain()\nfile = io.BytesIO(); torch.save(model, file); file.seek(0)\n"
+        "model = torch.load(file, weights_only=False)\nprint(sorted(vars(model)), len(copy.deepcopy(model)))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\ntrain()\n"
+    ),
+    "replaced step": Hostile(
+        "plain = optimizer.step\ncount = []\n"
+        "optimizer.step = lambda *args: (count.append(1), plain(*args))[1]\ntrain()\nprint(len(count))\n"
+    ),
+    "scaled gradients": Hostile(
+        "scaler = torch.amp.GradScaler('cpu', init_scale=2.0)\nfor step in range(STEPS):\n"
+        "    optimizer.zero_grad(); loss = loss_of(step); scaler.scale(loss).backward(); scaler.step(optimizer)\n"
+        "    scaler.update(); print(loss.item(), scaler.get_scale())\n"
+    ),
+    "swapped module": Hostile(
+        "train(STEPS // 2)\nmodel[1] = nn.ReLU()\nmodel.append(nn.Linear(3, 3))\n"
+        "optimizer.add_param_group({'params': model[3].parameters()})\ntrain(STEPS // 2)\nprint(model)\n"
+    ),
+    "slots and weak references": Hostile(
+        "import weakref\nclass Slotted(nn.Linear):\n    __slots__ = ('kept',)\n"
+        "model[2] = Slotted(8, 3); model[2].kept = weakref.ref(model)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\ntrain()\nkept = weakref.ref(model[0])\n"
+        "del model, optimizer\nimport gc; gc.collect()\nprint(kept())\n"
+    ),
+    "own loader": Hostile(
+        "class Loader(torch.utils.data.DataLoader):\n    def __iter__(self):\n"
+        "        for batch in super().__iter__(): yield [batch[0] + 1]\n"
+        "loader = Loader(torch.utils.data.TensorDataset(images.flatten(0, 1)), batch_size=5, shuffle=True)\n"
+        "done = 0\nwhile done < STEPS:\n    for (x,) in loader:\n"
+        "        loss = F.cross_entropy(model(x), labels[0]); loss.backward(); optimizer.step()\n"
+        "        done += 1; print(loss.item())\n"
+    ),
+    "data set with state": Hostile(
+        "class Counted(torch.utils.data.IterableDataset):\n    seen = 0\n    def __iter__(self):\n"
+        "        while self.seen < STEPS: self.seen += 1; yield images[self.seen % 4]\n"
+        "data = Counted()\nfor x in torch.utils.data.DataLoader(data, batch_size=None):\n"
+        "    loss = F.cross_entropy(model(x), labels[0]); loss.backward(); optimizer.step(); print(loss.item())\n"
+        "print(data.seen)\n"
+    ),
+    "file that grows": Hostile(
+        "def logged(step):\n    loss = loss_of(step)\n"
+        "    with open('log.txt', 'a') as file: file.write(f'{step}\\n')\n    return loss\n"
+        "train(loss_of=logged)\nprint(len(open('log.txt').readlines()))\n"
+    ),
+    "database": Hostile(
+        "import sqlite3\nbase = sqlite3.connect('runs.db')\n"
+        "base.execute('create table if not exists runs (loss real)')\n"
+        "def kept(step):\n    loss = loss_of(step)\n    base.execute('insert into runs values (?)', (loss.item(),))\n"
+        "    base.commit(); return loss\n"
+        "train(loss_of=kept)\nprint(base.execute('select count(*) from runs').fetchone())\n"
+    ),
+    "arguments that end": Hostile(
+        "import argparse\ntrain()\nargparse.ArgumentParser(prog='p').parse_args(['--wrong'])\n", "exit code 2"
+    ),
+    "exception in a step": Hostile(
+        "def fails(step):\n    if step == STEPS - 1: raise RuntimeError('on purpose')\n    return loss_of(step)\n"
+        "train(loss_of=fails)\n",
+        "on purpose",
+    ),
+    "long lines": Hostile("train()\nfor _ in range(200): print('x' * 5000)\n"),
+    "spawned child": Hostile(
+        "import multiprocessing, operator, sys\nif __name__ == '__main__':\n    train()\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool: print(pool.map(abs, [-1, 2]))\n"
+    ),
+    "event loop": Hostile(
+        "import asyncio\nasync def run():\n    for step in range(STEPS):\n        train(1); await asyncio.sleep(0)\n"
+        "asyncio.run(run())\n"
+    ),
+    "deterministic algorithms": Hostile(
+        "torch.use_deterministic_algorithms(True)\ntrain()\nprint(torch.are_deterministic_algorithms_enabled())\n"
+    ),
+    "functional training": Hostile(
+        "from torch.func import functional_call, grad\n"
+        "state = {name: each.detach() for name, each in model.named_parameters()}\n"
+        "def loss(state, step):\n    out = functional_call(model, state, (images[step % 4],))\n"
+        "    return F.cross_entropy(out, labels[step % 4])\n"
+        "for step in range(STEPS):\n    found = grad(loss)(state, step)\n"
+        "    state = {name: each - 0.1 * found[name] for name, each in state.items()}\n"
+        "    print(loss(state, step).item())\n"
+    ),
+    "averaged copy": Hostile(
+        "import copy\naverage = copy.deepcopy(model).requires_grad_(False)\nfor step in range(STEPS):\n    train(1)\n"
+        "    for kept, now in zip(average.parameters(), model.parameters()): kept.lerp_(now.detach(), 0.1)\n"
+        "print(average(images[0]).sum().item())\n"
+    ),
+    "frozen parts": Hostile(
+        "model[0].requires_grad_(False)\ntrain(STEPS // 2)\nmodel[0].requires_grad_(True)\ntrain(STEPS // 2)\n"
+    ),
+    "inputs by name": Hostile(
+        "class Named(nn.Module):\n    def __init__(self): super().__init__(); self.inner = model\n"
+        "    def forward(self, *, x, y): return {'loss': F.cross_entropy(self.inner(x), y)}\n"
+        "named = Named()\ntrain(loss_of=lambda step: named(x=images[step % 4], y=labels[step % 4])['loss'])\n"
+    ),
+    "own collections": Hostile(
+        "import gc\ngc.disable()\ndef collected(step):\n    gc.collect(0); gc.freeze(); return loss_of(step)\n"
+        "train(loss_of=collected)\nprint(gc.isenabled())\n"
+    ),
+    "compiled model": Hostile("model = torch.compile(model, backend='eager')\ntrain()\n"),
+    "gradients that are kept": Hostile(
+        "optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)\nplain = optimizer.zero_grad\n"
+        "optimizer.zero_grad = lambda: plain(set_to_none=False)\ntrain()\n"
+        "print({str(each['step'].item()) for each in optimizer.state.values()})\n"
     ),
 }

@@ -58,7 +58,7 @@ HOMES = {
     "jinja2": ("nsyswrap.render",),
     "subprocess": ("nsyswrap.capture",),
     "torch": (
-        *("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch", "nsyswrap.capture.alternatives_probe"),
+        *("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe", "nsyswrap.capture.alternatives_probe"),
         *("nsyswrap.capture.link_rates_probe", "nsyswrap.capture.product_rates_probe"),
         "nsyswrap.experiments.work_record",
     ),

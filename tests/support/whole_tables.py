@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from nsyswrap.model import Section
-from nsyswrap.render.table_columns import columns_of
+from nsyswrap.render.section_heads import columns_of
 from nsyswrap.sections.spec import Kind
 
 _NOTHING = {Kind.TEXT: "", Kind.WHOLE: 0, Kind.NUMBER: 0.5, Kind.FLAG: False}

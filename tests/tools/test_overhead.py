@@ -158,9 +158,12 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Path, *, is_alone: bool) -> None:
     """Of each turn the later steps count. A program that runs once more has a turn once more."""
-    runs = {kind: [sys.executable, str(program), "SOCKET", kind, str(tmp_path / "log")] for kind in ("fault", "once")}
+    words = [sys.executable, str(program), "SOCKET"]
+    runs = {kind: TURNS.Run([*words, kind, str(tmp_path / "log")]) for kind in ("fault", "once")}
+    runs["once"] = runs["once"]._replace(is_late=True, is_alone=is_alone)
     found = TURNS.take_turns(runs, ("fault", "once", "fault"), (1, 2), threading.Lock())
     assert found == {"fault": [[0], [1]], "once": []}
     turns = ["fault on 1 2", "once on 1 2", "fault on 1 2"]
@@ -168,7 +171,7 @@ def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Pat
 
 
 def test_a_program_that_fails_at_its_start_ends_the_turns(program: Path, tmp_path: Path) -> None:
-    runs = {"broken": [sys.executable, str(program), "SOCKET", "broken", str(tmp_path)]}
+    runs = {"broken": TURNS.Run([sys.executable, str(program), "SOCKET", "broken", str(tmp_path)])}
     with pytest.raises(OSError, match="exit code 1: it is broken"):
         TURNS.take_turns(runs, ("broken",), (0,), threading.Lock())
 
@@ -178,7 +181,7 @@ def test_a_program_makes_its_steps_in_turns() -> None:
     """The program runs on this machine's CPU; the test is skipped without torch."""
     pytest.importorskip("torch")
     words = [sys.executable, TURNS.__file__, "SOCKET", "faults.launch_bound", "--steps", "150", "--device", "cpu"]
-    found = TURNS.take_turns({"fault": words}, ("fault", "fault", "fault"), (0,), threading.Lock())
+    found = TURNS.take_turns({"fault": TURNS.Run(words)}, ("fault", "fault", "fault"), (0,), threading.Lock())
     assert [len(each) for each in found["fault"]] == [30, 30]
     assert all(each > 0 for turn in found["fault"] for each in turn)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.trace.coded_column import PartCodes, joined
+from nsyswrap.trace.read_table import PartCodes, joined
 
 IDS = st.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max)
 

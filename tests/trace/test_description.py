@@ -17,8 +17,7 @@ from nsyswrap.capture.inherited import Inherited
 from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.model import Gpu
 from nsyswrap.trace.connection import Export, opened
-from nsyswrap.trace.description import read_gpus, read_session, secret_names
-from nsyswrap.trace.quantities import SCALES, from_text, in_base_unit
+from nsyswrap.trace.description import SCALES, from_text, in_base_unit, read_gpus, read_session, secret_names
 
 Opener = Callable[[ExportBuilder], Export]
 RELEASES = pytest.mark.parametrize("release", [2022, 2023, 2025])

@@ -9,11 +9,10 @@ from export_builder import ExportBuilder
 from stored_tables import changed_export
 
 from nsyswrap.base.errors import ExportError
-from nsyswrap.trace import page_columns, read_table, schema, tables
+from nsyswrap.trace import read_table, schema, table_pages, tables
 from nsyswrap.trace.connection import opened
-from nsyswrap.trace.page_columns import fitting
 from nsyswrap.trace.read_table import TableReader
-from nsyswrap.trace.table_pages import UnknownFormatError
+from nsyswrap.trace.table_pages import UnknownFormatError, fitting
 
 CALLS = next(source for source in schema.SOURCES if source.table == "OSRT_API")
 KERNELS = next(source for source in schema.SOURCES if source.table == "CUPTI_ACTIVITY_KIND_KERNEL")
@@ -65,7 +64,7 @@ def test_columns_are_as_sqlite_reads_them(
     statements: tuple[str, ...],
 ) -> None:
     monkeypatch.setattr(read_table, "PART_ROWS", 700)
-    monkeypatch.setattr(page_columns, "BYTES_AT_ONCE", 1 << 14)
+    monkeypatch.setattr(table_pages, "BYTES_AT_ONCE", 1 << 14)
     path = export_with(*(each.format(source.table) for each in statements))
     from_pages, columns = read(path, source)
     assert from_pages
@@ -107,8 +106,8 @@ def test_a_wrong_value_is_an_error_that_names_the_column(
 def test_a_product_that_overflows_is_left_to_sqlite() -> None:
     large = np.array([1 << 40, 3])
     with pytest.raises(UnknownFormatError):
-        page_columns._combined([large, large], is_product=True)  # noqa: SLF001 - no export overflows
-    assert page_columns._combined([large, large], is_product=False).tolist() == [1 << 41, 6]  # noqa: SLF001
+        table_pages._combined([large, large], is_product=True)  # noqa: SLF001 - no export overflows
+    assert table_pages._combined([large, large], is_product=False).tolist() == [1 << 41, 6]  # noqa: SLF001
 
 
 def test_numbers_that_do_not_fit_are_left_to_sqlite() -> None:

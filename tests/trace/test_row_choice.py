@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from export_builder import MAIN, ExportBuilder
 
-from nsyswrap.trace import time_index
+from nsyswrap.trace import row_choice
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.load import sources_of
-from nsyswrap.trace.row_choice import LaunchIds, RowChoice
-from nsyswrap.trace.time_index import index_of
+from nsyswrap.trace.row_choice import LaunchIds, RowChoice, index_of
 
 Chosen = Callable[[ExportBuilder, int, int], dict[str, list[int]]]
 
@@ -19,7 +18,7 @@ Chosen = Callable[[ExportBuilder, int, int], dict[str, list[int]]]
 @pytest.fixture(params=[1, 3, 1_000])
 def chosen(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chosen:
     """Return a function that gives the starts of the rows of each table, read in parts of so many rows."""
-    monkeypatch.setattr(time_index, "PART_ROWS", request.param)
+    monkeypatch.setattr(row_choice, "PART_ROWS", request.param)
 
     def starts(builder: ExportBuilder, start: int, end: int) -> dict[str, list[int]]:
         with opened(builder.write(tmp_path / "x.sqlite")) as export:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_tables import PAGE_BYTES, leaves_of
 
-from nsyswrap.trace.stored_rows import decode
-from nsyswrap.trace.table_pages import Leaves, UnknownFormatError, find_leaves, read_pages
+from nsyswrap.trace.table_pages import Leaves, UnknownFormatError, decode, find_leaves, read_pages
 
 # Numbers of each stored length, their borders, and those that SQLite stores as constants or not at all.
 NUMBERS = st.one_of(

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from export_builder import ExportBuilder
 
-from nsyswrap.trace import time_index
+from nsyswrap.trace import row_choice
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.load import sources_of
-from nsyswrap.trace.time_index import TableIndex, index_of
+from nsyswrap.trace.row_choice import TableIndex, index_of
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read ten rows at a time."""
-    monkeypatch.setattr(time_index, "PART_ROWS", 10)
+    monkeypatch.setattr(row_choice, "PART_ROWS", 10)
 
 
 def indexed(builder: ExportBuilder, path: Path, name: str) -> tuple[TableIndex, list[list[int]]]:

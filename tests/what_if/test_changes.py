@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from analysis_fixtures import window
 from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, ExportBuilder, thread, trace_of
-from simulations import US, change_of, saved_us, simulate_trace
+from simulations import US, change_of, saved_us, simulate, simulate_trace
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Spans
+from nsyswrap.events.host_record import HostRecord
+from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.rules import CAUSES
 from nsyswrap.sections.copies import beside_kernels
 from nsyswrap.trace.tables import Trace
@@ -18,6 +20,7 @@ from nsyswrap.what_if.changes import fix_of
 from nsyswrap.what_if.changes.blocking_waits import one_copy, reads
 from nsyswrap.what_if.changes.fewer_operations import fused
 from nsyswrap.what_if.changes.fused_optimizer import fused_optimizer
+from nsyswrap.what_if.changes.loader_work import loader_work
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.fix import LostTime
 from nsyswrap.what_if.saving import CANNOT, Saving, WhatIf, faster, predict
@@ -315,3 +318,17 @@ def test_a_change_that_makes_a_run_longer_saves_nothing() -> None:
     simulation = simulate_trace(trace_of(turns(lambda *_: None)), WHOLE)
     found = predict(simulation, lambda each: faster(each.operations, 2.0, "slower kernels"))
     assert found == Saving(Interval(0, 0, 0), "simulated", ("simulated: slower kernels",))
+
+
+@pytest.mark.parametrize(("cores", "left"), [({}, 98), ({"allowed": 2}, 200), ({"allowed": 100}, 98)])
+def test_all_cores_prepare_what_the_training_process_no_longer_does(cores: dict[str, int], left: int) -> None:
+    """In each of five turns it prepares data for 80 µs. Two cores take 200 µs for all of it, and 98 µs stay."""
+    builder = ExportBuilder().domain("nsyswrap", 7)
+    for number in range(5):
+        at = number * 100 * US
+        builder.range("data", at + 5 * US, at + 85 * US, domain=7)
+        builder.kernel(at + 95 * US, at + 98 * US, launched=(at + 90 * US, at + 94 * US))
+    trace = trace_of(builder)
+    context = find_context(trace, Settings(host=HostRecord(cores=cores)))
+    simulation = simulate(context, window(0, 500 * US))
+    assert simulation.length(loader_work(simulation).change) == left * US

@@ -7,7 +7,7 @@ from analysis_fixtures import window
 from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, trace_of
 from simulations import US, saved_us, simulate
 
-from nsyswrap.hardware.copy_rates import CopyRate
+from nsyswrap.hardware.link_rates import CopyRate
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies

@@ -122,11 +122,11 @@ def test_an_estimate_has_the_larger_error_and_stays_within_the_time() -> None:
 
 
 def test_a_sample_of_steps_longer_than_the_mean_saves_no_more_than_its_share_of_the_window() -> None:
-    """Six of nine steps take 300 µs, three of them 100; a sample has three of the long ones. Its kernels stay."""
+    """Eight of nine steps take 300 µs, and one 100; a sample has three of the long ones. Its kernels stay."""
     builder, at = ExportBuilder(), 0
     for number in range(11):
         builder.kernel(at + 10 * US, at + 12 * US, launched=(at, at + 4 * US))
-        until = at + (300 if number < 8 else 100) * US
+        until = at + (300 if number < 10 else 100) * US
         builder.range(f"step {number}", at, until)
         at = until
     context = find_context(trace_of(builder))

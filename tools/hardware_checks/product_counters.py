@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from nsyswrap.capture.ncu import counter_lists, find_ncu
+from nsyswrap.capture.kernel_counters import counter_lists, find_ncu
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("bfloat16", "tf32", "fp32")

@@ -13,7 +13,7 @@ SHAPE = "a transformer encoder with a checkpoint around each layer, trained in b
 LIBRARY = ""
 EXPECTS = {"": ("compute/recomputation",), "--fixed": ()}
 
-WIDTH, LAYERS, ROWS, TOKENS = 1024, 8, 16, 512
+WIDTH, LAYERS, ROWS, TOKENS = 1024, 8, 64, 512
 
 
 class Layers(nn.Module):  # type: ignore[misc]  # torch is not typed here

@@ -11,11 +11,11 @@ from torch.nn import functional
 
 from faults import training
 
-SHAPE = "linear layers trained in eight micro-batches a step, under autocast"
+SHAPE = "linear layers trained in three micro-batches a step, under autocast"
 LIBRARY = ""
 EXPECTS = {"": ("compute/repeated_casts",), "--fixed": ()}
 
-MICRO_BATCHES, WIDTH, ROWS, LAYERS = 8, 8192, 256, 3
+MICRO_BATCHES, WIDTH, ROWS, LAYERS = 3, 8192, 512, 3
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -54,9 +54,9 @@ class Layer(nn.Module):  # type: ignore[misc]  # torch is not typed here
 class Writer:
     """Writes tokens, in tensors at fixed places in memory."""
 
-    def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
-        rows, width, kept = run.size(ROWS, 2), run.size(WIDTH), run.size(KEPT, TOKENS * 2)
+    def __init__(self, run: Run, rows: int = ROWS) -> None:
+        """Take the settings of the run, and how many texts are written at once."""
+        rows, width, kept = run.size(rows, min(rows, 2)), run.size(WIDTH), run.size(KEPT, TOKENS * 2)
         made = [Layer(rows, width, kept) for _ in range(run.size(LAYERS, 2))]
         self.layers = nn.ModuleList(made).to(run.device, torch.bfloat16)
         self.table = nn.Embedding(VOCABULARY, width).to(run.device, torch.bfloat16)

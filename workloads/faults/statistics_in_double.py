@@ -1,42 +1,46 @@
-"""Images that are normalized with statistics from NumPy, which are in FP64: so are all images, until they are cast.
+"""Rows that are whitened with a matrix from NumPy, which is in FP64: so is the product, until its result is cast.
 
-Fixed, the statistics are in FP32.
+Fixed, the matrix is in FP32.
 """
 
-import common
 import numpy as np
 import torch
-from torch.nn import functional
+from torch import Tensor, nn
 
-from faults import models, training
+from faults import training
 
-SHAPE = "convolutions in bfloat16 on images that are normalized on the GPU"
+SHAPE = "linear layers on rows that are whitened on the GPU"
 LIBRARY = ""
 EXPECTS = {"": ("compute/double",), "--fixed": ()}
 
-IMAGES, SIDE, CHANNELS, LAYERS, POOLED = 256, 512, 32, 2, 8
+ROWS, WIDTH, LAYERS = 16384, 2048, 2
+
+
+class Whitened(nn.Module):  # type: ignore[misc]  # torch is not typed here
+    """A network on whitened rows."""
+
+    def __init__(self, network: nn.Module, whiten: Tensor) -> None:
+        """Take the network, and the matrix of the whitening."""
+        super().__init__()
+        self.network, self.whiten = network, whiten
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the network's numbers of each row."""
+        found: Tensor = self.network((rows.to(self.whiten.dtype) @ self.whiten).float())
+        return found
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    model = models.convolutions(run, CHANNELS, LAYERS)
-    optimizer = training.sgd(model, run)
-    side = run.size(SIDE, 64)
-    raw = torch.randint(256, (run.size(IMAGES, 2), 3, side, side), device=run.device, dtype=torch.uint8)
-    raw = raw.contiguous(memory_format=torch.channels_last)
-    found = np.array([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]]).reshape(2, 1, 3, 1, 1)
-    mean, spread = torch.from_numpy(found).to(run.device, torch.float32 if run.fixed else torch.float64)
-    loss = torch.zeros(())
-    for _ in training.steps(run):
-        with common.phase("forward"):
-            images = ((raw / 255 - mean) / spread).clamp(-3, 3).to(torch.bfloat16)
-            loss = model(functional.avg_pool2d(images, POOLED)).float().square().mean()
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+    width = run.size(WIDTH)
+    network = training.network(run, width, WIDTH, LAYERS)
+    known = np.random.default_rng(0).normal(size=(width, width)) / width**0.5
+    whiten = torch.from_numpy(known.astype(np.float32) if run.fixed else known).to(run.device)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = torch.zeros(len(inputs), training.OUTPUTS, device=run.device)
+    model = Whitened(network, whiten)
+    loss = training.train_all(run, model, training.sgd(network, run), inputs, wanted)
     print(f"loss {loss.item():.4f}")
 
 

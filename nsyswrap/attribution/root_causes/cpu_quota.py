@@ -20,13 +20,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
 
 
 def is_stop(record: HostRecord, start: Times, length: Times) -> Mask:
-    """Return which waits for a core are stops for the quota: the longest ones, as long as the kernel counted.
-
-    Args:
-        record: What was sampled of the host.
-        start: Begin of each wait, in ns.
-        length: Its length, in ns.
-    """
+    """Return which waits for a core are stops for the quota: the longest ones, as long as the kernel counted."""
     found, at = np.zeros(len(start), bool), record.throttled.at
     if len(at) < 2 or not len(start):  # noqa: PLR2004 - a difference needs two samples
         return found

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from nsyswrap.attribution.copy_table import find_migrations
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
-from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.base.intervals import places
 from nsyswrap.base.rows import taken

@@ -16,12 +16,7 @@ Call = Callable[..., Any]
 
 
 def cache_batches(torch: Any, count: int) -> None:
-    """Make every DataLoader load only its first batches, and repeat them.
-
-    Args:
-        torch: The module, completely imported.
-        count: How many batches each loader keeps.
-    """
+    """Make every DataLoader load only its first batches, and repeat them."""
     data = torch.utils.data
     loader, iterator = data.DataLoader, data.dataloader._BaseDataLoaderIter  # noqa: SLF001
     loader.__iter__ = _with_cache(loader.__iter__)
@@ -60,11 +55,7 @@ def _cached(load: Call, torch: Any, count: int) -> Call:
 
 
 def _advance_sampler(iterator: Any) -> None:
-    """Take the next indices from the sampler, after those that were already sent to worker processes.
-
-    Raises:
-        StopIteration: The epoch is over.
-    """
+    """Take the next indices from the sampler, after those that were already sent to worker processes."""
     if iterator._sampler_iter is None:  # noqa: SLF001
         iterator._reset()  # noqa: SLF001
     ahead = getattr(iterator, AHEAD, None)

@@ -112,11 +112,7 @@ class Injection:
             (self._status_files / LATER).touch()
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables to set for the program.
-
-        Args:
-            environ: Its environment without nsyswrap; its PYTHONPATH is kept, after our folder.
-        """
+        """Return the variables to set for the program."""
         path = environ.get("PYTHONPATH", "")
         variables = {
             "PYTHONPATH": f"{self._startup}{os.pathsep}{path}" if path else str(self._startup),

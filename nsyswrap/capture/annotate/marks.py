@@ -72,9 +72,6 @@ class Call(NamedTuple):
 class ThreadState:
     """What is open on a thread, and where its steps are.
 
-    Args:
-        texts: What describes its steps.
-
     Attributes:
         open: For each kind of call, the number of the range that is open; 0 for none.
         nested: Kinds with a call that began inside another one of the kind.
@@ -195,11 +192,7 @@ class Marks:
         self.optimizers += 1
 
     def started(self, code: CodeType, _offset: int = 0) -> None:  # noqa: C901 - one function, since it is called often
-        """Begin a range for a call, unless the call is part of another one of its kind on this thread.
-
-        Args:
-            code: The code of the call, which makes this call.
-        """
+        """Begin a range for a call, unless the call is part of another one of its kind on this thread."""
         try:
             call = self._last
             if call[0] is not code:
@@ -229,12 +222,7 @@ class Marks:
             self._fail(error)
 
     def returned(self, code: CodeType, _offset: int = 0, value: Any = None) -> None:
-        """End the range of a call. The end of an optimizer's step is the end of a step of the loop.
-
-        Args:
-            code: The code of the call, which makes this call.
-            value: What it returns.
-        """
+        """End the range of a call. The end of an optimizer's step is the end of a step of the loop."""
         try:
             if code is self._step_code:
                 # Of several optimizers it matters which one has stepped.
@@ -267,9 +255,6 @@ class Marks:
         """End a step and begin another, if an optimizer that has stepped is the one that defines steps.
 
         Of several optimizers the first one does, as long as it continues to step.
-
-        Args:
-            optimizer: The optimizer; None where there is only one.
         """
         if self.loop is not OPTIMIZERS:
             return
@@ -394,7 +379,15 @@ class Marks:
             return False
         known = self._collecting.get(id(code))
         if known is None or known[0] is not code:
-            known = self._collecting[id(code)] = code, frozenset(_calls_of("collect", code))
+            found, loaded = [], False
+            for each in dis.get_instructions(code):
+                if each.opname.startswith("CALL") and loaded:
+                    found.append(each.offset)
+                if each.opname.startswith("LOAD") and each.argval == "collect":
+                    loaded = True
+                elif not each.opname.startswith(("LOAD_CONST", "LOAD_FAST", "PUSH_NULL", "PRECALL", "KW_NAMES")):
+                    loaded = False
+            known = self._collecting[id(code)] = code, frozenset(found)
         return frame.f_lasti in known[1]
 
     def _fail(self, error: Exception) -> None:
@@ -417,19 +410,6 @@ def place_of(frame: "FrameType | None") -> str:
         own = own.f_back
     shown = own or frame
     return f"{os.path.basename(shown.f_code.co_filename)}:{shown.f_lineno}" if shown else "unknown"  # noqa: PTH119
-
-
-def _calls_of(name: str, code: CodeType) -> "list[int]":
-    """Return the offsets of the calls of a function, or a method, with a name."""
-    found, loaded = [], False
-    for each in dis.get_instructions(code):
-        if each.opname.startswith("CALL") and loaded:
-            found.append(each.offset)
-        if each.opname.startswith("LOAD") and each.argval == name:
-            loaded = True
-        elif not each.opname.startswith(("LOAD_CONST", "LOAD_FAST", "PUSH_NULL", "PRECALL", "KW_NAMES")):
-            loaded = False
-    return found
 
 
 def _reference(target: object) -> "Callable[[], Any]":

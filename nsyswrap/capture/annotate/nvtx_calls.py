@@ -133,9 +133,6 @@ class Tables:
 class NvtxCalls:
     """Ranges of the domain ``nsyswrap`` in the profiler of this process.
 
-    Args:
-        tables: Tables that a profiler has filled in.
-
     Attributes:
         domain: The domain, as the calls take it.
         start: Starts a range that ``described`` describes on the calling thread, and returns its number.
@@ -174,9 +171,6 @@ class NvtxCalls:
 
 def connected(environ: Mapping[str, str]) -> NvtxCalls:
     """Return the range calls that are connected to the profiler of this process.
-
-    Args:
-        environ: Environment of the process.
 
     Raises:
         LookupError: No profiler records ranges.

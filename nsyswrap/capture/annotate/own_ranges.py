@@ -31,10 +31,6 @@ class OwnRanges:
 
     Ranges that are spelled alike are the steps: those that come first, as long as they go on. So the steps are those of
     the training loop also where a check comes before it.
-
-    Args:
-        marks: Begins and ends the steps.
-        pattern: Regular expression, searched in the texts of ranges.
     """
 
     def __init__(self, marks: Marks, pattern: str) -> None:

@@ -32,9 +32,7 @@ STEP_TEXT_VARIABLE = "NSYSWRAP_STEP_TEXT"
 STEPS_VARIABLE = "NSYSWRAP_STEPS"
 # "1" for an X-ray step after the recorded ones.
 XRAY_VARIABLE = "NSYSWRAP_XRAY"
-# Folder of the experiments, and file with those to try; only ``nsyswrap try`` sets it.
-EXPERIMENTS_VARIABLE = "NSYSWRAP_EXPERIMENTS"
-# A file with a function ``start`` that observes this process, in a run that is neither profiled nor timed.
+# Folder of a package, and its module whose function ``start`` observes this process: `try` and `verify` set it.
 OBSERVER_VARIABLE = "NSYSWRAP_OBSERVER"
 
 
@@ -45,13 +43,11 @@ def start(folder: str) -> None:
         folder: The folder of our own ``sitecustomize``, which is removed from the path.
     """
     try:
-        clock = _step_clock()
+        observer = os.environ.get(OBSERVER_VARIABLE)
+        clock = _observe(*observer.split(os.pathsep)) if observer else _step_clock()
         batches = int(os.environ.get(CACHED_BATCHES_VARIABLE, "0"))
         if batches:
             _after_import("torch", lambda torch: _cache_batches(torch, batches))
-        observer = os.environ.get(OBSERVER_VARIABLE)
-        if observer:
-            _observe(observer)
         if os.environ.get(MARKS_VARIABLE) != "0":
             _mark(clock)
     except Exception as error:  # noqa: BLE001 - the program runs without marks
@@ -79,8 +75,6 @@ def run_hidden_module(name: str) -> None:
 
 def _step_clock() -> "Sink | None":
     """Start and return what takes the ranges of this process; None where a profiler records them."""
-    if EXPERIMENTS_VARIABLE in os.environ:
-        return _experiments(*os.environ[EXPERIMENTS_VARIABLE].split(os.pathsep))
     folder = os.environ.get(CLOCK_VARIABLE)
     if not folder:
         return None
@@ -96,14 +90,14 @@ def _step_clock() -> "Sink | None":
     return clock
 
 
-def _experiments(package: str, request: str) -> "Sink":
-    """Return what takes turns with changes of the program; it is loaded by path, as the marks are."""
+def _observe(package: str, module: str) -> "Sink | None":
+    """Start the observer, and return what takes the ranges of this process; it is loaded by path, as the marks are."""
     import importlib
 
-    name = "_nsyswrap_experiments"
+    name = "_nsyswrap_observer"
     sys.modules[name] = type(sys)(name)
     sys.modules[name].__path__ = [package]
-    sink: Sink = importlib.import_module(f"{name}.tried.start").begin(request, _after_import)
+    sink: Sink | None = importlib.import_module(f"{name}.{module}").start(_after_import)
     return sink
 
 
@@ -111,16 +105,6 @@ def _cache_batches(torch: "ModuleType", batches: int) -> None:
     from .batch_cache import cache_batches
 
     cache_batches(torch, batches)
-
-
-def _observe(path: str) -> None:
-    """Start the observer in a file."""
-    import importlib
-
-    folder, file = os.path.split(path)
-    package = sys.modules[__name__.rpartition(".")[0]]
-    package.__path__.append(folder)
-    importlib.import_module(f"{package.__name__}.{os.path.splitext(file)[0]}").start(_after_import)  # noqa: PTH122
 
 
 def _after_import(name: str, then: "Callable[[ModuleType], object]") -> None:
@@ -161,7 +145,7 @@ def _mark_torch(torch: "Any", clock: "Sink | None", monitor: "Monitor | None") -
             watch_optimizers(monitor, marks)
             for name in dict.fromkeys(each.module for each in WATCHED):
                 monitor.after_import(name, lambda module: watch_calls(monitor, marks, module))
-            if STEPS_VARIABLE in os.environ or EXPERIMENTS_VARIABLE in os.environ:
+            if STEPS_VARIABLE in os.environ or OBSERVER_VARIABLE in os.environ:
                 _watch_own_ranges(torch, monitor, marks)
     except (LookupError, OSError, AttributeError) as error:
         write_status(version, problem=str(error))

@@ -157,11 +157,7 @@ class StreamClock(Protocol):
 
 
 class CudaEvents:
-    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers.
-
-    Args:
-        torch: The module, completely imported.
-    """
+    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -192,16 +188,15 @@ class Lap:
 
     Attributes:
         number: Its number.
-        host_ns: Its time by the host's clock.
-        gap_ns: The time from its end to the start of the next one.
-        marks: Marks on the GPU at its start and at that of the next one.
+        host_ns: The time from its start to that of the next one, by the host's clock.
+        marks: Marks on the GPU at these two times.
         data_ns: The part of it in which the loader was waited for.
     """
 
-    __slots__ = ("data_ns", "gap_ns", "host_ns", "marks", "number")
+    __slots__ = ("data_ns", "host_ns", "marks", "number")
 
-    def __init__(self, number: int, host_ns: int, gap_ns: int, marks: "tuple[Any, Any]", data_ns: int) -> None:
-        self.number, self.host_ns, self.gap_ns, self.marks, self.data_ns = number, host_ns, gap_ns, marks, data_ns
+    def __init__(self, number: int, host_ns: int, marks: "tuple[Any, Any]", data_ns: int) -> None:
+        self.number, self.host_ns, self.marks, self.data_ns = number, host_ns, marks, data_ns
 
 
 class Recording:
@@ -239,12 +234,12 @@ class Recording:
         self._gpu, self._sees_data, self._clock = gpu, sees_data, clock
         self._described = sink.described(TEXT, GRAY)
         self._thread = self._alone_ns = self._data_began = self._data_ns = self._first = self._range = 0
-        self._began = self._ended = 0
+        self._began = 0
         self._mark: Any = None
         self._is_whole = self._is_written = self._is_owner = False
         self._xray, self._after = xray, 0
         # Several processes have to know the number of the step before one of them begins it.
-        self._ahead = AHEAD_STEPS if _is_one_of_several() else 0
+        self._ahead = AHEAD_STEPS if os.environ.get(NODE_VARIABLE, "1") != "1" else 0
         self._meetings = 0
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
         self._phase: Callable[[int, int, Any], int] = self._warm_up
@@ -278,7 +273,6 @@ class Recording:
         laps = list(self._laps)
         try:
             gpu = self._gpu.between([lap.marks for lap in laps])
-            gpu = gpu and [ns - lap.gap_ns for ns, lap in zip(gpu, laps, strict=True)]
         except Exception:  # noqa: BLE001 - the marks are on several GPUs, or the GPU is gone
             gpu = None
         self._write(
@@ -312,12 +306,7 @@ class Recording:
 
     def _start(self, _domain: Any, described: Any) -> int:
         """Begin a range that is not recorded."""
-        if (
-            self._name == ALONE
-            and not self._is_whole
-            and get_ident() == self._thread
-            and self._marks.is_data(described)
-        ):
+        if self._name == ALONE and get_ident() == self._thread and self._marks.is_data(described):
             self._data_began = self._clock()
             return DATA_OPEN
         return 0
@@ -326,7 +315,7 @@ class Recording:
         """End a range that is not recorded."""
         if number == STEP_OPEN:
             if get_ident() == self._thread:
-                self._is_whole, self._ended = True, self._clock()
+                self._is_whole = True
         elif self._data_began:
             self._data_ns += self._clock() - self._data_began
             self._data_began = 0
@@ -348,9 +337,8 @@ class Recording:
             self._loop, self._alone_ns = self._marks.loop, 0
             self._laps.clear()
         elif self._is_whole and self._began:
-            host_ns, gap_ns = self._ended - self._began, now - self._ended
-            self._alone_ns += host_ns
-            self._laps.append(Lap(number - 1, host_ns, gap_ns, (self._mark, mark), self._data_ns))
+            self._alone_ns += now - self._began
+            self._laps.append(Lap(number - 1, now - self._began, (self._mark, mark), self._data_ns))
         if self._waits and self._exists(WANTED):
             with open(self._path(WANTED), encoding="utf-8") as file:  # noqa: PTH123
                 self._schedule = Schedule(file.read())
@@ -545,10 +533,6 @@ def _wait_for(is_so: "Callable[[], bool]", most_s: float) -> None:
     until = time.monotonic() + most_s
     while not is_so() and time.monotonic() < until:
         time.sleep(_LOOK_S)
-
-
-def _is_one_of_several() -> bool:
-    return os.environ.get(NODE_VARIABLE, "1") != "1"
 
 
 def _ignore(_domain: Any, _what: Any) -> int:

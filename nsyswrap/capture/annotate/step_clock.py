@@ -110,12 +110,7 @@ class StepClock:
 
 
 def watch_torch(nvtx: Any, clock: StepClock) -> None:
-    """Time the ranges of ``torch.cuda.nvtx``.
-
-    Args:
-        nvtx: That module.
-        clock: The clock.
-    """
+    """Time the ranges of ``torch.cuda.nvtx``."""
     push, pop = nvtx.range_push, nvtx.range_pop
 
     @functools.wraps(push)
@@ -133,12 +128,7 @@ def watch_torch(nvtx: Any, clock: StepClock) -> None:
 
 
 def watch_nvtx(nvtx: Any, clock: StepClock) -> None:
-    """Time the ranges of the package ``nvtx``: ``annotate``, ``push_range`` and ``pop_range``.
-
-    Args:
-        nvtx: The package.
-        clock: The clock.
-    """
+    """Time the ranges of the package ``nvtx``: ``annotate``, ``push_range`` and ``pop_range``."""
     push, pop, timed = nvtx.push_range, nvtx.pop_range, _timed(nvtx.annotate, clock)
 
     @functools.wraps(push)

@@ -60,12 +60,7 @@ def mark_collections(marks: Marks) -> None:
 
 
 def mark_optimizers(torch: Any, marks: Marks) -> None:
-    """End the steps of the loop where torch's hook for optimizers says that one has stepped.
-
-    Args:
-        torch: The module, completely imported.
-        marks: Opens and closes the ranges.
-    """
+    """End the steps of the loop where torch's hook for optimizers says that one has stepped."""
     # The compiler replaces the call by a constant, so it traces nothing of what follows.
     compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
     end_step, module = marks.end_step, _optimizers()
@@ -118,11 +113,7 @@ def _frame_skipper(torch: Any, *, inner: bool = False) -> Callable[[CodeType], o
 
 
 def _step_code() -> CodeType:
-    """Return the code of the steps of all optimizers: each class gets its step from one function of torch.
-
-    Raises:
-        LookupError: This version of torch has no such function.
-    """
+    """Return the code of the steps of all optimizers: each class gets its step from one function of torch."""
     made_by = _optimizers().Optimizer.profile_hook_step.__code__
     step = next((each for each in made_by.co_consts if isinstance(each, CodeType)), None)
     if step is None or "args" not in step.co_varnames:
@@ -132,10 +123,6 @@ def _step_code() -> CodeType:
 
 def watch_optimizers(monitor: Monitor, marks: Marks) -> None:
     """End the steps of the loop where an optimizer has stepped, without torch's hooks.
-
-    Args:
-        monitor: Observes the calls.
-        marks: Opens and closes the ranges.
 
     Raises:
         LookupError: The steps of this version of torch cannot be watched.
@@ -148,13 +135,7 @@ def watch_optimizers(monitor: Monitor, marks: Marks) -> None:
 
 
 def watch_calls(monitor: Monitor, marks: Marks, module: ModuleType) -> None:
-    """Mark the calls of the functions in ``WATCHED`` that a module defines.
-
-    Args:
-        monitor: Observes the calls.
-        marks: Opens and closes the ranges.
-        module: The module, completely imported.
-    """
+    """Mark the calls of the functions in ``WATCHED`` that a module defines."""
     for watched in WATCHED:
         code = code_of(module, watched.name) if watched.module == module.__name__ else None
         if code is not None:

@@ -79,11 +79,7 @@ class XRay:
         self._paths: dict[str, int] = {}
 
     def begin(self, step: int) -> bool:
-        """Begin an X-ray step, and return whether it can be taken; if not, the file of this process says why.
-
-        Args:
-            step: The number of the step.
-        """
+        """Begin an X-ray step, and return whether it can be taken; if not, the file of this process says why."""
         self._thread, self._step_began = get_ident(), self._clock()
         self._began = self._began or self._step_began
         self._record.setdefault("step", step)
@@ -122,12 +118,7 @@ class XRay:
         return f"{self._path}{f'.{len(self._paths) + 1}' if self._paths else ''}{OPERATORS_SUFFIX}"
 
     def _begin_observing(self) -> None:
-        """Turn everything on.
-
-        Raises:
-            LookupError: There can be no X-ray step.
-            Exception: Another one of this version of torch.
-        """
+        """Turn everything on."""
         if not hasattr(sys, "monitoring"):
             raise LookupError(f"Python {sys.version_info[0]}.{sys.version_info[1]} cannot monitor calls, 3.12 can")
         torch, autograd = self._torch, self._torch._C._autograd

@@ -376,12 +376,7 @@ class Sites:
 
 
 class _Modules:
-    """The modules that were called, and their models.
-
-    Attributes:
-        modules: Path, class and root of each.
-        roots: Class and number of parameters of each outermost module.
-    """
+    """The modules that were called, and their models."""
 
     def __init__(self) -> None:
         self.modules: list[dict[str, Any]] = []

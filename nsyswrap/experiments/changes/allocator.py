@@ -27,8 +27,6 @@ EXPERIMENTS = (
         key="allocator",
         place=5,
         name="memory in segments that grow",
-        sets=f"PYTORCH_CUDA_ALLOC_CONF={_SETTING}",
-        undone="Only a new process has another allocator.",
         alters=NOTHING,
         values=_values,
         prepare=_prepare,

@@ -52,8 +52,6 @@ EXPERIMENTS = (
         key="non_blocking",
         place=40,
         name="copies without a wait",
-        sets="non_blocking=True in copies of pinned tensors to the GPU",
-        undone="The copies wait again.",
         alters=NOTHING,
         values=_values,
         switch=_switch,

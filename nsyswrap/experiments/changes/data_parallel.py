@@ -41,8 +41,6 @@ def _experiment(key: str, place: int, name: str, argument: str, *, alters: str) 
         key=key,
         place=place,
         name=name,
-        sets=f"{argument} of DistributedDataParallel",
-        undone="Only a new process wraps the model in another way.",
         alters=alters,
         values=_sizes if is_size else _switch_values,
         prepare=lambda program, wanted: _with_argument(program, **{argument: int(wanted) if is_size else True}),

@@ -30,6 +30,8 @@ def _check_fused(program: TriedProgram, optimizers: list[Any]) -> None:
         for each in group["params"]:
             if not program.torch.is_floating_point(each) or each.device.type not in {"cuda", "cpu"}:
                 raise NotApplicableError("not all parameters are floating point on a GPU or the CPU")
+            if each.grad is not None and each.grad.layout is not program.torch.strided:
+                raise NotApplicableError("gradients are sparse")
 
 
 def _switch(program: TriedProgram, form: str) -> Undo:
@@ -86,8 +88,6 @@ def _experiment(form: str, transformers: str) -> Experiment:
         key=form,
         place=80 if form is _FOREACH else 90,
         name=f"{form} {{value}}",
-        sets=f"{form}=True in the optimizer's groups of parameters",
-        undone="The values before are set again; the state of the optimizer stays.",
         alters=ROUNDING,
         values=lambda program: _values(program, form),
         replaces=(_FOREACH,) if form is _FUSED else (),

@@ -37,8 +37,6 @@ EXPERIMENTS = (
         key="zero_grad",
         place=20,
         name="gradients set to None",
-        sets="set_to_none=True in each call of zero_grad",
-        undone="The calls pass their own value again.",
         alters=NOTHING,
         values=_values,
         switch=_switch,

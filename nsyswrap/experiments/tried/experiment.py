@@ -17,14 +17,12 @@ class NotApplicableError(Exception):
 
 @dataclass(frozen=True)
 class Experiment:
-    """A change, how it is made and how it is undone.
+    """A change that can be made to a program from outside.
 
     Attributes:
         key: Its name in commands and results.
         place: Its place among the experiments that no plan puts first: the cheapest and safest come first.
         name: Its name in sentences.
-        sets: What it sets, as a sentence.
-        undone: How it is undone, as a sentence.
         alters: What it alters of the results: "nothing", "random numbers", "rounding" or "mathematics".
         values: Returns the values to try, as texts, for a program after its first steps; empty texts for a switch.
             Raises ``NotApplicableError`` where the experiment does not apply.
@@ -38,8 +36,6 @@ class Experiment:
     key: str
     place: int
     name: str
-    sets: str
-    undone: str
     alters: str
     values: Callable[[TriedProgram], Sequence[str]]
     switch: Callable[[TriedProgram, str], Undo] | None = None

@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,16 +47,34 @@ def with_forward(models: Sequence[Any], change: Callable[[Any], Any]) -> Callabl
     return undo
 
 
+class Alive(Sequence[Any]):
+    """Objects of a program that it still uses, each once."""
+
+    def __init__(self) -> None:
+        self._known: list[weakref.ref[Any]] = []
+
+    def add(self, found: Any) -> None:
+        """Add an object that the program uses."""
+        if not any(each is found for each in self):
+            self._known.append(weakref.ref(found))
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self[:])
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return one of them, or some."""
+        return [each for each in (known() for known in self._known) if each is not None][at]
+
+
 class TriedProgram:
     """What is known of a program, and what it does in its steps.
 
     Args:
         torch: The module, completely imported.
-        with_precision: Whether the user allows changes of the precision of the model.
 
     Attributes:
         torch: The module.
-        with_precision: Whether changes of precision may be made.
         optimizers: Those that have stepped, the first one first.
         models: The modules with parameters that the loop itself calls.
         loaders: The loaders that the loop has iterated over.
@@ -70,11 +89,9 @@ class TriedProgram:
         kept: What experiments keep between two turns.
     """
 
-    def __init__(self, torch: Any, *, with_precision: bool = False) -> None:
-        self.torch, self.with_precision = torch, with_precision
-        self.optimizers: list[Any] = []
-        self.models: list[Any] = []
-        self.loaders: list[Any] = []
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.optimizers, self.models, self.loaders = Alive(), Alive(), Alive()
         self.losses: list[Any] = []
         self.keeps_gradients = self.is_new_epoch = self.calls_attention = False
         self.waits_for_copies = self.allocates_in_steps = self.collects = False
@@ -192,17 +209,14 @@ class TriedProgram:
     def _note_inputs(self, module: Any, inputs: tuple[Any, ...]) -> None:
         """Keep the inputs of a model, as long as their shapes are the same in all calls."""
         before = self._inputs.get(id(module), inputs)
-        shapes = [[getattr(each, "shape", None) for each in one] for one in (before, inputs)]
+        with self.torch._C.DisableTorchFunction():  # noqa: SLF001 - modes of the program do not see this
+            shapes = [[getattr(each, "shape", None) for each in one] for one in (before, inputs)]
         self._inputs[id(module)] = inputs if shapes[0] == shapes[1] else ()
 
     def _enter(self, module: Any, inputs: Any) -> None:
-        if (
-            not self._depth
-            and not any(each is module for each in self.models)
-            and any(True for _ in module.parameters())
-        ):
-            self.models.append(module)
         if not self._depth:
+            if any(True for _ in module.parameters()):
+                self.models.add(module)
             self._note_inputs(module, inputs)
         self._depth += 1
 
@@ -210,18 +224,20 @@ class TriedProgram:
         self._depth -= 1
 
     def _stepped(self, optimizer: Any, _arguments: Any, _named: Any) -> None:
-        if not any(each is optimizer for each in self.optimizers):
-            self.optimizers.append(optimizer)
+        self.optimizers.add(optimizer)
 
     def _zeroed(self, _owner: Any, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
         self.keeps_gradients |= not set_to_none
 
     def _began(self, loader: Any) -> None:
         self.is_new_epoch = True
-        if not any(each is loader for each in self.loaders):
-            self.loaders.append(loader)
+        self.loaders.add(loader)
 
     def _differentiated(self, tensors: Any, *_rest: Any, **_named: Any) -> None:
-        """Keep the value of a loss; it is copied, since the program may change it."""
-        if len(self.losses) < MOST_LOSSES and isinstance(tensors, self.torch.Tensor) and tensors.numel() == 1:
-            self.losses.append(tensors.detach().clone())
+        """Keep the value of a loss; it is copied unseen by the program's modes, since the program may change it."""
+        torch = self.torch
+        if len(self.losses) == MOST_LOSSES or not isinstance(tensors, torch.Tensor):
+            return
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():  # noqa: SLF001
+            if tensors.numel() == 1:
+                self.losses.append(tensors.detach().clone())

@@ -3,15 +3,17 @@
 import json
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
+from .. import work_record
 from ..changes import experiments
 from .experiment import parts_of
 from .program import TriedProgram
 from .turns import Turns
 from .writes import WriteGuard
 
+# File with what to try.
+REQUEST_VARIABLE = "NSYSWRAP_TRY_REQUEST"
 EVENTS_SUFFIX = ".events.jsonl"
 # Exit code of a process that would have overwritten a file.
 REFUSED = 97
@@ -35,17 +37,24 @@ class Events:
             file.write(line)
 
 
-def begin(request_path: str, after_import: Callable[[str, Callable[[Any], object]], object]) -> Turns:
+def start(after_import: work_record.AfterImport) -> Turns:
     """Prepare this process, and return the sink for its marks.
 
     Args:
-        request_path: File with what to try.
         after_import: Calls a function with a module once it is imported.
     """
+    request_path = os.environ[REQUEST_VARIABLE]
     with open(request_path, encoding="utf-8") as file:  # noqa: PTH123
         request = json.load(file)
     events = Events(os.path.dirname(request_path))  # noqa: PTH120
-    turns = Turns(request, events.note, _end)
+    record = work_record.recorded(after_import) if request["proved_steps"] else None
+
+    def end() -> None:
+        if record is not None:
+            record.write()
+        _end()
+
+    turns = Turns(request, events.note, end)
     _note_exceptions(events)
     guard = WriteGuard(
         lambda path: _refuse(events, path), lambda path: events.note("makes", path=path), request["own_files"]
@@ -56,8 +65,7 @@ def begin(request_path: str, after_import: Callable[[str, Callable[[Any], object
     def prepare(torch: Any) -> None:
         if not request["allow_writes"]:
             guard.watch_torch(torch)
-        _seed(torch, request["seed"])
-        program = TriedProgram(torch, with_precision=request["with_precision"])
+        program = TriedProgram(torch)
         program.watch_for_good()
         for spec in request["base"]:
             key, value = parts_of(spec)
@@ -67,18 +75,9 @@ def begin(request_path: str, after_import: Callable[[str, Callable[[Any], object
                 events.note("made", spec=spec)
         turns.program = program
 
+    work_record.make_alike(after_import)
     after_import("torch", prepare)
     return turns
-
-
-def _seed(torch: Any, seed: int) -> None:
-    """Give random numbers a seed, so that two processes compute the same where the program sets none itself."""
-    import random  # noqa: PLC0415 - a process without torch does not need it
-
-    random.seed(seed)
-    torch.manual_seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed)
 
 
 def _note_exceptions(events: Events) -> None:

@@ -10,6 +10,7 @@ The first steps after each switch are left out. A ratio is the time with the cha
 pair; its logarithm has an interval from Student's t over pairs. The steps go on as the program's own: each is run once.
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -26,8 +27,8 @@ from .processes import used_cpu_s, worker_bytes
 from .program import TriedProgram
 
 _STEP = "step"
-# Steps before anything is timed, and steps left out after each switch. Source: ours.
-WARM_UP_STEPS, SETTLING_STEPS = 10, 3
+# Steps before anything is timed, and steps left out after each switch, or this part of a block. Source: ours.
+WARM_UP_STEPS, SETTLING_STEPS, SETTLING_PART = 10, 3, 5
 FEWEST_STEPS, MOST_STEPS = 5, 200
 # The change has settled when no step of a block takes longer than so many medians. Source: ours.
 SETTLED_FACTOR = 3.0
@@ -125,7 +126,8 @@ class Turns:
         self._last_s = time.monotonic()
         if self._schedule is None:
             self._schedule = self._run()
-            threading.Thread(target=self._watch, daemon=True, name="nsyswrap-try").start()
+            with contextlib.suppress(RuntimeError):  # Python 3.12 starts no thread while the process ends
+                threading.Thread(target=self._watch, daemon=True, name="nsyswrap-try").start()
         try:
             next(self._schedule)
         except StopIteration:
@@ -156,8 +158,14 @@ class Turns:
         program.note_memory()
         program.leave()
         self._clock = TurnClock(program.torch, is_of_gpu=program.uses_gpu)
+        proved = self._request["proved_steps"]
         for spec in self._request["base"]:
-            yield from self._make(spec)
+            for _ in range(WARM_UP_STEPS if self._make(spec) and not proved else 0):
+                yield
+        if proved:
+            self._note("ready", workers=max((each.num_workers for each in program.loaders), default=0))
+            yield from itertools.repeat(None, proved - WARM_UP_STEPS)
+            return
         yield from self._get_ready()
         if self._request["timed_s"]:
             yield from self._time_alone()
@@ -256,15 +264,14 @@ class Turns:
         ahead = [each.num_workers * (each.prefetch_factor or 0) for each in self._program.loaders]
         return SETTLING_STEPS + max(ahead, default=0)
 
-    def _make(self, spec: str) -> Steps:
-        """Make a change for good, and let it settle."""
+    def _make(self, spec: str) -> bool:
+        """Make a change for good; return whether it was made now, and not at the start of the process."""
         key, value = parts_of(spec)
         switch = experiments()[key].switch
         if switch is not None:
             switch(self._program, value)
             self._note("made", spec=spec)
-            for _ in range(WARM_UP_STEPS):
-                yield
+        return switch is not None
 
     def _candidates(self) -> list[tuple[Experiment, str]]:
         """Return what to try in turns, in the order of the request."""
@@ -306,7 +313,7 @@ class Turns:
         """Try a change in turns, note the result, and keep the change where it is worth it."""
         spec, until = spec_of(experiment.key, value), time.perf_counter() + allowed_s
         block_s = min(self._request["block_s"], allowed_s / (2 * self._request["looks"][-2]))
-        self._block = min(max(math.ceil(1e9 * block_s / self._usual_ns), FEWEST_STEPS), MOST_STEPS)
+        self._block = _steps_in(block_s, self._usual_ns)
         self._note("begin", spec=spec)
         self._trying = spec
         began = time.perf_counter_ns()
@@ -316,7 +323,9 @@ class Turns:
             self._note("result", spec=spec, verdict="failed", words=f"{type(error).__name__}: {error}")
             self._trying = ""
             return
-        warm = yield from self._warm(time.perf_counter_ns() - began, until)
+        warm, changed_ns = yield from self._warm(time.perf_counter_ns() - began, until)
+        # Steps that become much shorter need more of them to be timed as well.
+        blocks = {False: self._block, True: _steps_in(block_s, changed_ns)}
         turns = _Turn(self, experiment, value, undo)
         logs, pairs, verdict = list[float](), list[tuple[float, float]](), CANNOT_TELL
         limits: list[float] = self._request["limits"]
@@ -325,8 +334,8 @@ class Turns:
             is_first_on = len(logs) % 2 == 0
             times = {}
             for is_on in (is_first_on, not is_first_on):
-                settling = self._settling if turns.set_to(is_on=is_on) else 0
-                times[is_on] = statistics.fmean((yield from self._measured(self._block, settling)))
+                settling = max(self._settling, blocks[is_on] // SETTLING_PART) if turns.set_to(is_on=is_on) else 0
+                times[is_on] = statistics.fmean((yield from self._measured(blocks[is_on], settling)))
             pairs.append((times[False], times[True]))
             logs.append(math.log(times[True] / times[False]))
             if len(logs) in looks and (verdict := judged(logs, limits[len(logs)])) is not CANNOT_TELL:
@@ -337,6 +346,7 @@ class Turns:
         self._kept += [turns] if is_kept else []
         if verdict is SAME:
             self._same.add(spec)
+        self._note("pairs", spec=spec, ns=pairs)
         before, after = (statistics.fmean(each) for each in zip(*pairs, strict=True))
         self._trying = ""
         self._usual_ns = after if is_kept else before
@@ -348,7 +358,7 @@ class Turns:
         )  # fmt: skip
 
     def _warm(self, switching_ns: float, until: float) -> Blocks:
-        """Return the times until a change has settled, the first one with its switch, in ns."""
+        """Return the times until a change has settled, the first one with its switch, and a usual step then, in ns."""
         times = yield from self._measured(FEWEST_STEPS, 0)
         times[0] += switching_ns
         for _ in range(MOST_WARM_BLOCKS):
@@ -356,7 +366,7 @@ class Turns:
             if max(block) <= SETTLED_FACTOR * statistics.median(block) or time.perf_counter() > until:
                 break
             times += block
-        return times
+        return times, statistics.median(block)
 
     def _switched(self, experiment: Experiment, value: str) -> Undo:
         if experiment.switch is None:
@@ -391,11 +401,13 @@ class _Turn:
         return True
 
 
+def _steps_in(block_s: float, step_ns: float) -> int:
+    return min(max(math.ceil(1e9 * block_s / step_ns), FEWEST_STEPS), MOST_STEPS)
+
+
 def _combined(key: str, switch: Callable[[TriedProgram, str], Undo]) -> Experiment:
     """Return an experiment that makes several changes at once."""
-    return Experiment(
-        key=key, place=0, name=key, sets="", undone="", alters="", values=lambda _program: (), switch=switch
-    )
+    return Experiment(key=key, place=0, name=key, alters="", values=lambda _program: (), switch=switch)
 
 
 def interval(logs: list[float], limit: float) -> tuple[float, float]:
@@ -418,7 +430,7 @@ def verdict_of(mean: float, reach: float) -> str:
     """Return whether a change is faster, slower, or makes no difference of 1 %; else "cannot tell".
 
     A change counts as faster or slower where its interval lies on one side, and is narrow enough to compare changes:
-    half of it is at most half of the change.
+    half of it is at most half of the time that one of both saves, as shares of the longer step.
 
     Args:
         mean: Logarithm of the ratio of step times.
@@ -426,6 +438,6 @@ def verdict_of(mean: float, reach: float) -> str:
     """
     if abs(mean) + reach < LEAST_SHARE:
         return SAME
-    if reach <= abs(mean) / 2:
+    if 2 * math.sinh(reach) <= math.expm1(abs(mean)):
         return FASTER if mean < 0 else SLOWER
     return CANNOT_TELL

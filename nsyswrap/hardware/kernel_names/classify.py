@@ -158,7 +158,13 @@ def as_written(name: str) -> str:
     """Return a name as ``subject`` does, with the namespaces alone that the tool wrote."""
     text = name[:LONGEST].strip()
     if text.startswith("_Z"):
-        return _decoded(text)
+        at, parts = (3 if text.startswith("_ZN") else 2), []
+        while (length := _PART.match(text, at)) is not None:
+            at = length.end() + int(length[1])
+            parts.append(text[length.end() : at])
+        if not parts:
+            return text
+        return "::".join(part for part in parts if not part.startswith("_GLOBAL__N_")) + "<" + text[at:]
     text = _RETURN_TYPE.sub("", text, count=1)
     return _CASTS.sub("", _HIDDEN.sub("", text))
 
@@ -167,17 +173,6 @@ def _matches(rule: NameRule, text: str) -> bool:
     """Return whether a rule from a file matches this kernel."""
     meant = subject(rule.kernel)
     return text.startswith(meant) if rule.is_prefix else text == meant
-
-
-def _decoded(mangled: str) -> str:
-    """Return ``a::b<rest`` for ``_ZN1a1bI...``; decode only the part of the Itanium ABI that names the function."""
-    at, parts = (3 if mangled.startswith("_ZN") else 2), []
-    while (length := _PART.match(mangled, at)) is not None:
-        at = length.end() + int(length[1])
-        parts.append(mangled[length.end() : at])
-    if not parts:
-        return mangled
-    return "::".join(part for part in parts if not part.startswith("_GLOBAL__N_")) + "<" + mangled[at:]
 
 
 def _on_device(found: Classification, capability: Capability) -> Classification:

@@ -62,8 +62,7 @@ class KernelRule:
         pattern: Searched in a name as ``classify.subject`` returns it. The first rule that matches decides.
         verdict: The verdict.
         op: Operation of the kernel, such as ``gemm``; ``@reader``, a key of ``readers.READERS``, if the name shows it.
-        examples: Names of real kernels that this rule is the first to match.
-        source: Where the examples and the evidence for the verdict come from.
+        source: Where the names in tests/data/kernel_rule_examples.txt and the evidence for the verdict come from.
         precision: Type of the operands of the product, such as ``fp16``, or a ``@reader``; empty if the kernel is no
             product or the name does not show it.
         library: Library of the kernel, or a ``@reader``; empty if the name does not show it.
@@ -73,7 +72,6 @@ class KernelRule:
     pattern: re.Pattern[str]
     verdict: Verdict
     op: str
-    examples: tuple[str, ...]
     source: str
     precision: str = ""
     library: str = ""

@@ -20,11 +20,6 @@ SUMS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@xmma_or_blas",
         op="splitk_reduce",
-        examples=(
-            "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, __half, __half, __half, __half, (bool)0>",
-            "void cublasLt::epilogue::impl::globalKernel<8, 32, float, float, float, true, true, 1>(int, int, long)",
-            "void cudnn::cnn::reduce_wgrad_nchw_helper<float, __half>(void*, void const*, float, int, int)",
-        ),
         source=MEASURED,
     ),
     KernelRule(
@@ -36,13 +31,6 @@ SUMS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="cublas",
         op="reduction",
-        examples=(
-            (
-                "void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensor<__half const>, "
-                "cublasGemvTensorStridedBatched<float> > >(cublasDotParams<cublasGemvTensor<__half const>, "
-                "cublasGemvTensorStridedBatched<float> >)"
-            ),
-        ),
         source=MEASURED,
     ),
     KernelRule(
@@ -55,7 +43,6 @@ SUMS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="cublas",
         op="elementwise",
-        examples=("void copy_kernel<float>(cublasCopyParams<float>)",),
         source=MEASURED + "; around products that emulate FP64 with int8 (Ozaki), from " + PROFILES,
     ),
 )
@@ -78,20 +65,6 @@ LAYOUT: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@layout_vendor",
         op="layout",
-        examples=(
-            (
-                "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, "
-                "(cudnnKernelDataType_t)0>(cudnn::engines_precompiled::nchw2nhwc_params_t<float>, "
-                "__half const*, __half*)"
-            ),
-            "void nhwcAddPaddingKernel<__half, __half, float, true, (cudnnKernelDataType_t)0>(int, int, int, int)",
-            (
-                "void tensorTransformGeneric<__half, __half, float, true, true, false, (cudnnKernelDataType_t)0>"
-                "(cudnnTensorTransformStruct, tensorTransformParams, int, unsigned long, __half const*, __half*, float)"
-            ),
-            "machete::prepack_B_kernel<machete::PrepackedLayoutTemplate<cutlass::half_t> >(int)",
-            "void cutlass::device_kernel<cutlass::transform::kernel::SM90StructuredSparseCompressor<int> >(int)",
-        ),
         source=MEASURED,
     ),
     KernelRule(
@@ -108,14 +81,6 @@ LAYOUT: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@conv_aux_vendor",
         op="conv_aux",
-        examples=(
-            (
-                "void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>"
-                "(cudnn::winograd_nonfused::WinogradDataParams<float, float>)"
-            ),
-            "void fft2d_c2r_64x64<float, false>(float*, float2*, int, int, int, int, int, int, int, int, int)",
-            "void at::native::im2col_kernel<c10::Half>(long, const T1 *, long, long, long, long, long, long, long)",
-        ),
         source=MEASURED,
     ),
     KernelRule(
@@ -136,15 +101,6 @@ LAYOUT: tuple[KernelRule, ...] = (
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         op="gemm_aux",
-        examples=(
-            (
-                "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, cutlass::bfloat16_t, "
-                "cutlass::bfloat16_t, float, cute::tuple<int, int, int> >(cutlass::bfloat16_t*, cutlass::bfloat16_t*)"
-            ),
-            "void apply_shuffle_mul_sum_kernel<__nv_bfloat16>(__nv_bfloat16 const*, __nv_bfloat16*, int const*, int)",
-            "void int4_fp8_get_group_gemm_starts<cutlass::float_e4m3_t>(int*, cutlass::float_e4m3_t**)",
-            "void finalizeMoeRoutingKernel<__half, __half, true>(__half const*, __half*, float const*, int const*)",
-        ),
         source=MEASURED + "; vllm-project/vllm csrc/moe, csrc/quantization/cutlass_w8a8; sgl-project/sglang sgl-kernel",
     ),
 )
@@ -163,9 +119,6 @@ ATTENTION_AUX: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@kv_cache",
         op="attention_aux",
-        examples=(
-            "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, unsigned char, (vllm::Fp8KVCacheDataType)1>",
-        ),
         source=PROFILES,
     ),
     KernelRule(
@@ -187,21 +140,6 @@ ATTENTION_AUX: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@flash",
         op="attention_aux",
-        examples=(
-            (
-                "void pytorch_flash::flash_bwd_dot_do_o_kernel<true, Flash_bwd_kernel_traits<64, 128, 128, 8, 4, 4, 4, "
-                "false, false, cutlass::half_t, Flash_kernel_traits<64, 128, 128, 8, cutlass::half_t> > >"
-            ),
-            (
-                "void pytorch_flash::flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<64, 64, 256, 4, "
-                "false, false, "
-                "cutlass::half_t, Flash_kernel_traits<64, 64, 256, 4, cutlass::half_t> >, 8, 1, true>"
-            ),
-            (
-                "kernel_cutlass_kernel_flash_attncuteflash_fwd_combineFlashAttentionForwardCombine_object_at__"
-                "tensorptrf32gmemalign16odiv4div4div4_0"
-            ),
-        ),
         source=MEASURED,
     ),
     KernelRule(
@@ -215,14 +153,6 @@ ATTENTION_AUX: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@kv_cache",
         op="attention_aux",
-        examples=(
-            "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*, c10::BFloat16*, c10::BFloat16*)",
-            "void rope_neox<(bool)1, (bool)0, float>(const T3 *, T3 *, int, int, int, int, int, const int *)",
-            (
-                "void (anonymous namespace)::fused_rope_kernel<false, 128l, true, __nv_bfloat16, long, 16u>"
-                "((anonymous namespace)::FusedRopeParams)"
-            ),
-        ),
         source=PROFILES,
     ),
 )
@@ -243,11 +173,6 @@ QUANTISATION: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@quant_vendor",
         op="quant",
-        examples=(
-            "void marlin::gptq_marlin_repack_kernel<(int)256, (int)4, (bool)0, (bool)0>(const unsigned int *)",
-            "void vllm::scaled_fp8_quant_kernel<c10::BFloat16>(c10::Float8_e4m3fn*, c10::BFloat16 const*)",
-            "void kQuantizeBlockwise<__half, 64, 2, 0, 2>(float*, __half*, float*, unsigned char*, float*, int, int)",
-        ),
         source=PROFILES,
     ),
 )

@@ -95,11 +95,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="nccl",
         op="comm",
-        examples=(
-            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-            "ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16(ncclSymkDevWorkArgs4K)",
-            "mscclKernel_Sum_half_LL(ncclDevComm*, mscclAlgo*, mscclWork)",
-        ),
         source=PROFILES + "; NVIDIA/nccl src/device/symmetric/generate.py; ROCm/rccl src/device/msccl_kernel.cu",
     ),
     KernelRule(
@@ -114,23 +109,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@collective",
         op="comm",
-        examples=(
-            "void deep_ep::internode_ll::combine<true, 3, 10, 7168, 9>(void*, void*, int*)",
-            (
-                "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals, "
-                "vllm::Signal*)"
-            ),
-            "void vllm::tensorrt_llm::minimax_reduce_rms_kernel_lamport<__nv_bfloat16, 8>(MiniMaxReduceRMSParams)",
-            "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long)",
-            "exchangeSplitAndOffset(long*, int, int)",
-            "void nvshmemi_reduce_kernel<float, (rdxn_ops)3>(int, float*, float const*, unsigned long)",
-            "void barrier_on_stream_kernel_threadgroup<(threadgroup_t)2>(int, int)",
-            "void tensorrt_llm::kernels::moe_comm::moeA2ADispatchKernel<BlockPolicy, 8>(MoeA2ADispatchKernelPointers)",
-            "userbuffers_fp16_sum_inplace_gpu_mc(int, int, int, int, int, void**, int, uint4*, unsigned long)",
-            "kernel_dispatch_token_intra_node",
-            "void UCC_REDUCE_CUDA_DEFAULT_SUM<float, false>(ucc_eee_task_reduce_t, unsigned short)",
-            "barrier_all_intra_node_atomic_cas_block",
-        ),
         source=(
             PROFILES + "; deepseek-ai/DeepEP csrc/kernels; pytorch/pytorch torch/csrc/distributed/c10d/symm_mem; "
             "NVIDIA/nvshmem src; NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels; "
@@ -143,10 +121,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@collective",
         op="comm",
-        examples=(
-            "void RMSNormLSA<float>(ncclWindow_t, unsigned long, float*, int, float, ncclDevComm)",
-            "void executor_kernel<false>(ucc_ec_cuda_executor_t*, int)",
-        ),
         source="sgl-project/sglang python/sglang/jit_kernel; NVIDIA/nccl docs/examples; openucx/ucc ec/cuda/kernel",
     ),
     KernelRule(
@@ -155,15 +129,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@collective",
         op="comm",
-        examples=(
-            (
-                "void flashinfer::trtllm_mnnvl_allreduce::oneshotAllreduceFusionKernel<8, __nv_bfloat16, true>"
-                "(__nv_bfloat16*, __nv_bfloat16*)"
-            ),
-            "void sglang::allreduce_LL_1node<__nv_bfloat16>(int)",
-            "void tensorrt_llm::kernels::twoShotAllReduceKernel<__nv_bfloat16, 8, true>(int)",
-            "void stream_executor::gpu::(anonymous namespace)::AllReduceKernelImpl<float>(int)",
-        ),
         source=PROFILES + "; flashinfer-ai/flashinfer include/flashinfer/comm; openxla/xla",
     ),
     KernelRule(
@@ -175,12 +140,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@collective",
         op="comm",
-        examples=(
-            "one_shot_all_reduce_bias_rms_norm_kernel",
-            "void one_shot_all_reduce_kernel<c10::BFloat16, 16, 8, false>(c10::BFloat16**, unsigned int**)",
-            "allgather_kernel",
-            "reduce_scatter_ring_push_1d_intra_node_kernel",
-        ),
         source="meta-pytorch/kraken; pytorch/pytorch CUDASymmetricMemoryOps.cu; ByteDance-Seed/Triton-distributed",
     ),
     KernelRule(
@@ -189,7 +148,6 @@ COLLECTIVES: tuple[KernelRule, ...] = (
         verdict=Verdict.UNKNOWN,
         library="@collective",
         op="comm",
-        examples=("acme_allreduce_kernel", "void allreduceAllPairs<float>(float*, float*, int)"),
         source="the name says that it exchanges data, and not whether it computes a product",
     ),
 )

@@ -24,7 +24,6 @@ COMPILED: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="inductor",
         op="elementwise",
-        examples=("triton_poi_fused_relu_1",),
         source=H200,
     ),
     KernelRule(
@@ -33,10 +32,6 @@ COMPILED: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="inductor",
         op="reduction",
-        examples=(
-            "triton_red_fused_native_dropout_sum_1",
-            "triton_per_fused__softmax_add_exp_gelu_native_layer_norm_prepare_softmax_online_sub_0",
-        ),
         source=H200,
     ),
     KernelRule(
@@ -45,7 +40,6 @@ COMPILED: tuple[KernelRule, ...] = (
         verdict=Verdict.UNKNOWN,
         library="inductor",
         op="@triton",
-        examples=("triton_tem_fused_flex_attention_4", "triton_mm"),
         source=H200 + "; the name has no type and no instruction",
     ),
     KernelRule(
@@ -54,7 +48,6 @@ COMPILED: tuple[KernelRule, ...] = (
         verdict=Verdict.UNKNOWN,
         library="xla",
         op="gemm",
-        examples=("gemm_fusion_dot_5",),
         source=H200 + "; pytorch/xla pull request 6407",
     ),
     KernelRule(
@@ -66,7 +59,6 @@ COMPILED: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="xla",
         op="elementwise",
-        examples=("loop_multiply_fusion", "input_reduce_fusion_1", "wrapped_transpose", "fusion_7", "triton_softmax_2"),
         source=H200,
     ),
     KernelRule(
@@ -75,7 +67,6 @@ COMPILED: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="xla",
         op="other",
-        examples=("stream_executor::gpu::RepeatBufferKernelImpl(char*, long, long)",),
         source=H200,
     ),
     KernelRule(
@@ -84,7 +75,6 @@ COMPILED: tuple[KernelRule, ...] = (
         verdict=Verdict.UNKNOWN,
         library="tensorrt",
         op="@myelin",
-        examples=("_gemm_mha_v2_0x769fb0c0640f6e6673daebed40d884a2", "__myl_FcCast_0x1d4e"),
         source=PROFILES + "; the name has no type and no instruction",
     ),
     KernelRule(
@@ -95,9 +85,6 @@ COMPILED: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="tensorrt",
         op="elementwise",
-        examples=(
-            "__myl_TranConcAddSlicReplSlicReshTranReshMoveConcCastMeanSubMulMean_0x4d2ae1947518f17642a7315ed364811e",
-        ),
         source=PROFILES,
     ),
 )
@@ -112,7 +99,6 @@ TRITON: tuple[KernelRule, ...] = (
         precision="@matmul_ogs",
         library="triton",
         op="gemm",
-        examples=("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x256x128x1_swiglu",),
         source="triton-lang/triton python/triton_kernels: the name has the types of the result and of both operands",
     ),
     KernelRule(
@@ -124,7 +110,6 @@ TRITON: tuple[KernelRule, ...] = (
         verdict=Verdict.SIMT_ELIGIBLE,
         library="fla",
         op="attention",
-        examples=("fused_sigmoid_gating_delta_rule_update_kernel",),
         source="fla-org/flash-linear-attention: products of the state with a vector, by elementwise work and sums",
     ),
     KernelRule(
@@ -140,7 +125,6 @@ TRITON: tuple[KernelRule, ...] = (
         verdict=Verdict.UNKNOWN,
         library="triton",
         op="@triton",
-        examples=("_bsr_strided_addmm_kernel", "_attn_fwd", "matmul_kernel"),
         source=H200 + "; " + PROFILES + "; the name has no type and no instruction",
     ),
 )
@@ -152,7 +136,6 @@ HINTS: tuple[KernelRule, ...] = (
         verdict=Verdict.UNKNOWN,
         library="@cutlass_vendor",
         op="@matrix",
-        examples=("void cutlass::device_kernel<vllm::enable_sm90_or_later<cutlass::gemm::kernel::GemmUniversal<",),
         source="vllm-project/vllm pull request 23280; names cut short before they tell the instruction",
     ),
     KernelRule(
@@ -162,7 +145,6 @@ HINTS: tuple[KernelRule, ...] = (
         ),
         verdict=Verdict.UNKNOWN,
         op="attention",
-        examples=("attention_static_mixed_heads8_online",),
         source=PROFILES,
     ),
     KernelRule(
@@ -173,7 +155,6 @@ HINTS: tuple[KernelRule, ...] = (
         ),
         verdict=Verdict.UNKNOWN,
         op="conv",
-        examples=("sm80_trt_conv_act_pool_v3_tile_rows_8_tile_cols_120_execute_kernel_trt",),
         source=PROFILES,
     ),
     KernelRule(
@@ -185,7 +166,6 @@ HINTS: tuple[KernelRule, ...] = (
         ),
         verdict=Verdict.UNKNOWN,
         op="gemm",
-        examples=("sgemm_naive(float*, float*, float*, int, int, int)", "void fp8_einsum_kernel<128>(float*)"),
         source=PROFILES,
     ),
     KernelRule(
@@ -193,7 +173,6 @@ HINTS: tuple[KernelRule, ...] = (
         pattern=re.compile(r"CUtensorMap"),
         verdict=Verdict.UNKNOWN,
         op="",
-        examples=("void <unnamed>::vectorized_kernel<256, 64, 4>(CUtensorMap_st, CUtensorMap_st, float *)",),
         source=PROFILES + "; kernels fed by the tensor memory accelerator are products more often than not",
     ),
 )

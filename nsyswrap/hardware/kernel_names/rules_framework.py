@@ -26,12 +26,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="cub",
         op="@work",
-        examples=(
-            (
-                "void thrust::THRUST_300001_SM_750_800_860_900_1000_1200_NS::cuda_cub::core::detail::_kernel_"
-                "agent<thrust::A>"
-            ),
-        ),
         source=H200,
     ),
     KernelRule(
@@ -44,14 +38,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="cufft",
         op="fft",
-        examples=(
-            "void regular_fft<192u, EPT<12u, 16u>, 16u, 2u, (padding_t)6, (twiddle_t)0, (loadstore_modifier_t)2>",
-            "void postprocess_kernel<float, unsigned int, (loadstore_modifier_t)2>(real_complex_args_t<unsigned int>)",
-            (
-                "void kernel_wrapper<unsigned int, &(void packR2C_kernel_Odd_impl<unsigned int, float>("
-                "RealComplex_st<unsigned int>&, unsigned int))>(RealComplex_st<unsigned int>)"
-            ),
-        ),
         source=H200,
     ),
     KernelRule(
@@ -62,11 +48,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         op="gemm_aux",
-        examples=(
-            "moe_weighted_reduction_f32_v4(float const*, float const*, float const*, float*)",
-            "void moe_sum_reduce_kernel_warp_token_topk<__nv_bfloat16, 8>(__nv_bfloat16 const*, __nv_bfloat16*)",
-            "void moe_fused_gate_kernel_dynamic<float>(void*, void*, float*, int*, long, long, long, long, long)",
-        ),
         source="sgl-project/sglang sgl-kernel/csrc/moe; NVIDIA/TransformerEngine permutation.cu; " + PROFILES,
     ),
     KernelRule(
@@ -81,11 +62,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="fbgemm",
         op="embedding",
-        examples=(
-            "void split_embedding_codegen_forward_unweighted_kernel<float, float, float, int, false>(float const*)",
-            "void ssd_embedding_backward_codegen_rowwise_adagrad_weighted_kernel_cta_per_row_1<float, float>(float*)",
-            "void nbit::INT4_split_embedding_codegen_forward_weighted_kernel_small_L<int, __half, 4ul, 8ul>(int)",
-        ),
         source="FBGEMM 1.9",
     ),
     KernelRule(
@@ -97,7 +73,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@state_space",
         op="scan",
-        examples=("_state_passing_fwd_kernel",),
         source="state-spaces/mamba csrc/selective_scan; fla-org/flash-linear-attention; ggml-org/llama.cpp ssm-conv.cu",
     ),
     KernelRule(
@@ -110,7 +85,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="bitsandbytes",
         op="@work",
-        examples=("kPreconditionOptimizer32bit1State",),
         source="bitsandbytes-foundation/bitsandbytes csrc/kernels.cu",
     ),
     KernelRule(
@@ -126,11 +100,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="llama.cpp",
         op="@work",
-        examples=(
-            "void soft_max_f32<true, 1024, 1024, float>(float const*, float const*, float*, soft_max_params)",
-            "void cpy_flt<&(cpy_1_flt<float, __half>)>(char const*, char*, int, int, int, int, int, int, int)",
-            "void mm_ids_helper<8>(int const*, int*, int*, int*, int, int, int, int, int, int)",
-        ),
         source="ggml-org/llama.cpp ggml/src/ggml-cuda",
     ),
     KernelRule(
@@ -143,7 +112,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="triton",
         op="gemm_aux",
-        examples=("_finalize_matmul", "_downcast_to_mxfp"),
         source="triton-lang/triton python/triton_kernels",
     ),
     KernelRule(
@@ -156,10 +124,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="magma",
         op="solver",
-        examples=(
-            "dlaswp_columnserial_kernel(int, double*, int, int, int, int*)",
-            "setup_pivinfo_kernel(int*, int*, int, int)",
-        ),
         source="PyTorch 2.8, libtorch_cuda_linalg",
     ),
     KernelRule(
@@ -171,12 +135,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="cusparse",
         op="sparse",
-        examples=(
-            (
-                "void cusparse::csrmm_alg2_kernel<false, false, false, long, long, long, long, float, float, "
-                "float, float>(long)"
-            ),
-        ),
         source=H200,
     ),
     KernelRule(
@@ -186,12 +144,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         precision="fp64",
         library="cusolver",
         op="solver",
-        examples=(
-            (
-                "void kernel<getrf_wo_pivot_params_<double, (int)0, (int)256, (int)1, (int)64, (int)64, (int)68, "
-                "(int)16, (int)1, (int)1>>(int, int, void *, int, void *, int, int, int, int, int, int *)"
-            ),
-        ),
         source="Nsight Compute 2025.3 on an H200: 696,320 matrix instructions in a launch, most DMMA.8x8x4",
     ),
     KernelRule(
@@ -205,11 +157,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="cusolver",
         op="solver",
-        examples=(
-            "void getrf_panel<float, float, 4, 4, 3, 3, 4, true>(int, float* const*, int, int*, int*, int)",
-            "void kernel_trsm_l_mul32<float, 8, false, false, false, true>(int, int, float const*, float const*, int)",
-            "void cusolverDnXfill_kernel<float, long, 256>(float*, long, float)",
-        ),
         source=H200,
     ),
     KernelRule(
@@ -218,16 +165,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@media",
         op="@work",
-        examples=(
-            (
-                "void nvjpeg::DecodeSingleGPU::dcAcDecodeKernel<nvjpeg::DecodeSingleGPU::DcAcDecodeAdditionalArgs>("
-                "int, NppiSize)"
-            ),
-            (
-                "void vision::ops::(anonymous namespace)::nms_kernel_impl<float>(int, double, float const*, "
-                "unsigned long long*)"
-            ),
-        ),
         source=H200 + "; " + PROFILES,
     ),
     KernelRule(
@@ -236,12 +173,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="tensorrt",
         op="@work",
-        examples=(
-            (
-                "void cuEltwise::eltwise<cuEltwise::SimpleAlgo<float, float>, "
-                "cuEltwise::Compute<(nvinfer1::ElementWiseOperation)0> >"
-            ),
-        ),
         source=PROFILES,
     ),
     KernelRule(
@@ -257,13 +188,6 @@ LIBRARIES: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="cudnn",
         op="@work",
-        examples=(
-            "void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(cudnnTensorStruct, float const*)",
-            (
-                "void cudnn::ops::pooling_bw_kernel_max<__half, float, cudnn::maxpooling_func<float, "
-                "(cudnnNanPropagation_t)0>, false>(cudnnTensorStruct, __half const*)"
-            ),
-        ),
         source=H200 + "; " + PROFILES,
     ),
 )
@@ -275,18 +199,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="pytorch",
         op="@work",
-        examples=(
-            (
-                "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
-                "std::array<char*, 1ul> >"
-            ),
-            (
-                "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
-                "namespace)::T<1> >"
-            ),
-            "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_",
-            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>> >",
-        ),
         source=H200,
     ),
     KernelRule(
@@ -299,7 +211,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="pytorch",
         op="elementwise",
-        examples=("lgamma_kernel_vectorized4_kernel", "reduction_prod_kernel"),
         source=H200,
     ),
     KernelRule(
@@ -329,20 +240,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@torch_extension",
         op="@work",
-        examples=(
-            (
-                "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*, "
-                "float const*)"
-            ),
-            (
-                "void kernelPointwiseApply2<CopyOp<float, float>, float, float, unsigned int, int=-1, "
-                "int=1>(OffsetInfo<float>)"
-            ),
-            (
-                "void cuApplyLayerNorm<float, float, float>(float*, float*, float*, float const*, int, int, float, "
-                "float const*)"
-            ),
-        ),
         source=H200 + "; NVIDIA/apex issue 666; " + PROFILES,
     ),
     KernelRule(
@@ -355,14 +252,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@framework",
         op="@work",
-        examples=(
-            "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<Eigen::TensorAssignOp<int> >, int>",
-            (
-                "_ZN5mxnet2op8mxnet_op20mxnet_generic_kernelINS0_14MultiSGDKernelIN7mshadow4half6half_"
-                "tELb0ELb0EEEJNS0_19MultiSGD"
-            ),
-            "void transformer_engine::normalization::rmsnorm_fwd_general_kernel<transformer_engine::normalization::K>",
-        ),
         source="apache/mxnet issue 17665; " + PROFILES,
     ),
     KernelRule(
@@ -376,11 +265,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@serving",
         op="@work",
-        examples=(
-            "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, c10::BFloat16 const*, long, long, long)",
-            "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*, __nv_bfloat16*)",
-            "void moe::dev::finalize::finalizeKernelVecLoad<moe::dev::finalize::KernelParams<cutlass::bfloat16_t> >",
-        ),
         source=PROFILES,
     ),
     KernelRule(
@@ -389,7 +273,6 @@ FRAMEWORKS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="cupy",
         op="@work",
-        examples=("cupy_add__float32_float32_float32",),
         source="cupy/cupy: names are cupy_<operation>__<types>",
     ),
 )
@@ -404,16 +287,6 @@ WORDS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@named",
         op="@work",
-        examples=(
-            "_layer_norm_fwd_fused",
-            "void fused_add_rms_norm_kernel<float, 8>(float *, float *, const float *, float, int, int)",
-            "void k_bin_bcast<&op_mul, float, float, float>(const T2 *, const T3 *, T4 *, int, int, int, int)",
-            "add_kernel",
-            (
-                "void (anonymous namespace)::fast_hadamard_transform_kernel<(anonymous "
-                "namespace)::FastHadamardKernelTraits<16> >"
-            ),
-        ),
         source=H200 + "; " + PROFILES,
     ),
 )

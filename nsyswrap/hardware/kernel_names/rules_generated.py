@@ -16,7 +16,6 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@nvjet",
         library="cublas",
         op="gemm",
-        examples=("nvjet_sm90_hsh_64x8_64x16_4x1_v_bz_TNT",),
         source=TENSOR_PIPE + "; Blackwell names from " + PROFILES,
     ),
     KernelRule(
@@ -26,7 +25,6 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@cutlass",
         library="@cutlass_vendor",
         op="@matrix",
-        examples=("void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_nn_align1>(T1::Params)",),
         source=NO_TENSOR_PIPE + "; NVIDIA/cutlass media/docs/cpp/profiler.md",
     ),
     KernelRule(
@@ -36,7 +34,6 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@cutlass",
         library="@cutlass_vendor",
         op="@matrix",
-        examples=("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_32x6_nt_align4>(T1::Params)",),
         source=TENSOR_PIPE + "; Blackwell names from " + PROFILES,
     ),
     KernelRule(
@@ -46,14 +43,6 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@types",
         library="@cutlass_vendor",
         op="@matrix",
-        examples=(
-            (
-                "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<cutlass::gemm::threadblock::MmaPipelined<"
-                "cutlass::gemm::GemmShape<128, 128, 8>, "
-                "cutlass::gemm::threadblock::MmaPolicy<cutlass::gemm::warp::MmaSimt<"
-                "cutlass::gemm::GemmShape<32, 64, 8>, float, cutlass::layout::ColumnMajor, float> > > > >"
-            ),
-        ),
         source="NVIDIA/cutlass include/cutlass/gemm/warp/mma_simt.h",
     ),
     KernelRule(
@@ -67,20 +56,6 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@operands",
         library="@cutlass_vendor",
         op="@matrix",
-        examples=(
-            (
-                "_ZN7cutlass13device_kernelIN2at4cuda6detail25enable_3x_kernel_for_sm9xINS_"
-                "4gemm6kernel13GemmUniversalINS5_17"
-                "GroupProblemShapeIN4cute5tupleIJiiiEEEEENS5_10collective13CollectiveMmaINS5_"
-                "39MainloopSm90ArrayTmaGmmaWarp"
-                "SpecializedILi4ENSA_IJNS9_1CILi2EEENSG_ILi1EEESI_EEE"
-            ),
-            (
-                "kernel_cutlass_kernel_flashinfergemmkernelsdense_blockscaled_gemm_"
-                "sm100Sm100BlockScaledPersistentDenseGemm"
-                "Kernel_object_at__TiledMMA_ThrLayoutVMNK11110000_PermutationMNK____MMAAtom"
-            ),
-        ),
         source=TENSOR_PIPE + "; CuTe DSL from " + PROFILES,
     ),
     KernelRule(
@@ -93,7 +68,6 @@ CUTLASS: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@cutlass_vendor",
         op="@cute_dsl",
-        examples=("kernel_cutlass_kernel_quacksoftmaxSoftmax_object_at__tensorptrbf16gmemalign16odiv8div81_0",),
         source=PROFILES + "; Dao-AILab/quack",
     ),
     KernelRule(
@@ -103,12 +77,6 @@ CUTLASS: tuple[KernelRule, ...] = (
         precision="@operands",
         library="@cutlass_vendor",
         op="@matrix",
-        examples=(
-            (
-                "kernel_cutlass_kernel___main__HopperWgmmaGemmKernel_object_at__CopyAtom_ThrID10_TVLayoutSrc1819201_"
-                "TVLayoutDst1819201_Valuetypef16_tensor000o111012_CopyAtom_ThrID10_TVLayoutSrc1819201_TVL_0"
-            ),
-        ),
         source=PROFILES,
     ),
 )
@@ -120,7 +88,6 @@ XMMA: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@xmma_vendor",
         op="pooling",
-        examples=("sm50_xmma_pooling_coalescedC_NHWC_kMAX_2_False_execute_kernel_trt",),
         source=PROFILES,
     ),
     KernelRule(
@@ -130,13 +97,6 @@ XMMA: tuple[KernelRule, ...] = (
         precision="@xmma",
         library="@xmma_vendor",
         op="conv_depthwise",
-        examples=(
-            (
-                "sm90_xmma_depthwise_convolution_wgrad_tiling_f32f32_f32f32_f32_nhwckrsc_nhwc_tilesize1x8x8_"
-                "1x3x3_1x1x1_1x1x1_"
-                "stage3_warpsize4x1x1_g32_betaTrue_execute_kernel__5x_cudnn"
-            ),
-        ),
         source=NO_TENSOR_PIPE + "; TensorRT names from " + PROFILES,
     ),
     KernelRule(
@@ -148,12 +108,6 @@ XMMA: tuple[KernelRule, ...] = (
         precision="@xmma",
         library="@xmma_vendor",
         op="@matrix",
-        examples=(
-            (
-                "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_"
-                "execute_kernel__5x_cublas"
-            ),
-        ),
         source=NO_TENSOR_PIPE,
     ),
     KernelRule(
@@ -166,12 +120,6 @@ XMMA: tuple[KernelRule, ...] = (
         precision="@xmma",
         library="@xmma_vendor",
         op="@matrix",
-        examples=(
-            (
-                "sm80_xmma_fprop_implicit_gemm_interleaved_i8i8_i8i32_f32_nchw_vect_c_32kcrs_vect_c_32_nchw_vect_c_32_"
-                "tilesize64x96x64_stage3_warpsize2x2x1_g1_tensor16x8x32_t1r3s3"
-            ),
-        ),
         source=TENSOR_PIPE + "; TensorRT names from " + PROFILES,
     ),
     KernelRule(
@@ -184,13 +132,6 @@ XMMA: tuple[KernelRule, ...] = (
         precision="@traits",
         library="cudnn",
         op="conv",
-        examples=(
-            (
-                "void xmma_cudnn::gemm::kernel<xmma_cudnn::implicit_gemm::wgrad_indexed::Kernel_traits<"
-                "xmma_cudnn::Ampere_hmma_fp32_traits, xmma_cudnn::Cta_tile<xmma_cudnn::Ampere, 256, 128, 32, "
-                "4, 2, 1, 1> > >"
-            ),
-        ),
         source=PROFILES,
     ),
 )

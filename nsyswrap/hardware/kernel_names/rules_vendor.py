@@ -19,7 +19,6 @@ BLAS: tuple[KernelRule, ...] = (
         precision="@instruction",
         library="@blas_vendor",
         op="@matrix",
-        examples=("volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1",),
         source="pytorch/pytorch issue 54324; NVIDIA/TensorRT issue 1179; " + PROFILES,
     ),
     KernelRule(
@@ -32,7 +31,6 @@ BLAS: tuple[KernelRule, ...] = (
         precision="@blas",
         library="@blas_vendor",
         op="@matrix",
-        examples=("ampere_sgemm_32x32_sliced1x4_nn",),
         source="apache/mxnet issue 9774; NVIDIA/apex issue 666; " + PROFILES,
     ),
     KernelRule(
@@ -50,18 +48,6 @@ BLAS: tuple[KernelRule, ...] = (
         precision="@types",
         library="@gemv_vendor",
         op="gemv",
-        examples=(
-            (
-                "void gemv2T_kernel_val<int, int, double, double, double, double, 128, 16, 4, 4, false, false, "
-                "cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<double const> > >"
-            ),
-            (
-                "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, "
-                "float, false, true, "
-                "false, false, 9, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float const> > >"
-            ),
-            "void tbmv_kernel<int, float2, 1, 512, false, true, true>(cublasTbmvParams<long, float2>)",
-        ),
         source=NO_TENSOR_PIPE,
     ),
     KernelRule(
@@ -80,19 +66,6 @@ BLAS: tuple[KernelRule, ...] = (
         precision="@blas",
         library="@blas_vendor",
         op="@matrix",
-        examples=(
-            "void gemm_template_batched_nt_kernel<float, 16, 16, 32, 32, 16, 32, 8, 32, 8, 0, 0>(int, int, int)",
-            "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, cublasGemvTensorStridedBatched<float const> >",
-            (
-                "void sgemm_largek_lds64<true, false, 5, 5, 4, 4, 4, 34>(float*, float const*, float const*, int, "
-                "int, int)"
-            ),
-            "void magma_sgemmEx_kernel<float, __nv_bfloat16, __nv_bfloat16, false, true, 6, 4, 6, 3, 4>(int, int, int)",
-            (
-                "void fermiCgemm_v3_kernel<bool=1, bool=0, bool=0, bool=0, int=5, int=5, int=3, int=8, int=8>(int, "
-                "int, int)"
-            ),
-        ),
         source=NO_TENSOR_PIPE + "; NVIDIA/apex issue 666",
     ),
 )
@@ -111,16 +84,6 @@ CUDNN: tuple[KernelRule, ...] = (
         precision="@types",
         library="@depthwise_vendor",
         op="conv_depthwise",
-        examples=(
-            (
-                "void cudnn::cnn::dgrad2d_grouped_direct_kernel<float, int, float, float, false, true, 2, 3>"
-                "(cudnn::cnn::DgradGroupedDirectParams, float const*, float const*, float*, float, float)"
-            ),
-            (
-                "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel_generic<float, int>"
-                "(at::GenericPackedTensorAccessor<float const, 4ul, at::DefaultPtrTraits, int>)"
-            ),
-        ),
         source=NO_TENSOR_PIPE + "; causal_conv1d from " + PROFILES,
     ),
     KernelRule(
@@ -136,15 +99,6 @@ CUDNN: tuple[KernelRule, ...] = (
         precision="@types",
         library="cudnn",
         op="conv",
-        examples=(
-            "void implicit_convolve_sgemm<__half, __half, 1024, 5, 5, 3, 3, 3, 1, false, false, true>(int, int, int)",
-            "void cudnn::cnn::wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>(int, int, int, float const*)",
-            (
-                "void convolve_common_engine_float_NHWC<__half, __half, 128, 5, 5, 3, 3, 3, true, false, false, "
-                "false, false>"
-            ),
-            "void cudnn::detail::dgrad2d_alg1_1<float, 0, 6, 7, 5, 4, 5, false, true>(int, int, int, float const*)",
-        ),
         source=NO_TENSOR_PIPE,
     ),
     KernelRule(
@@ -157,10 +111,6 @@ CUDNN: tuple[KernelRule, ...] = (
         verdict=Verdict.NOT_ELIGIBLE,
         library="@rnn_vendor",
         op="rnn",
-        examples=(
-            "void elemWiseRNNcell<__half, __half, float, (cudnnRNNMode_t)2, (cudnnRNNBiasMode_t)2>(int, int, int)",
-            "void LSTM_elementWise_bp1<float, float, float>(int, int, float*, float*, float*, float*, float*, float*)",
-        ),
         source=NO_TENSOR_PIPE,
     ),
     KernelRule(
@@ -170,7 +120,6 @@ CUDNN: tuple[KernelRule, ...] = (
         precision="@rnn",
         library="cudnn",
         op="rnn",
-        examples=("void RNN_blockPersist_bp_RNN_HMMA<__half, __half, float, 256>(block_bp_args_rnn<__half, __half>)",),
         source=TENSOR_PIPE,
     ),
     KernelRule(
@@ -180,13 +129,6 @@ CUDNN: tuple[KernelRule, ...] = (
         precision="@rnn",
         library="cudnn",
         op="rnn",
-        examples=(
-            (
-                "void RNN_blockPersist_fp_RNN<float, float, float, 256>(cudnnRNNMode_t, float const*, float*, "
-                "float const*)"
-            ),
-            "void RNN_blockPersist_bp_RNN_FMA<float, float, float, 256>(block_bp_args_rnn<float, float>)",
-        ),
         source=NO_TENSOR_PIPE,
     ),
 )

@@ -67,10 +67,6 @@ def read_rules(path: Path) -> tuple[NameRule, ...]:
 def rules_in(text: str, place: str) -> tuple[NameRule, ...]:
     """Return the rules of a text.
 
-    Args:
-        text: The whole file.
-        place: Name of the file, for errors.
-
     Raises:
         UsageError: The text is not a file of valid rules.
     """

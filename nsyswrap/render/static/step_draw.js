@@ -341,6 +341,7 @@ function markDrawing(one, lane) {
   if (one.number) {
     const label = `${one.number}: ${one.title}`;
     group.append(drawn("a", { href: `#${one.anchor}`, tabindex: -1, "aria-label": label },
+      drawn("circle", { cx: one.dx, r: 12, opacity: 0 }),
       drawn("circle", { class: "st-pin", cx: one.dx, r: 8 }),
       drawn("text", { class: "st-number", x: one.dx, y: 4, "font-size": 12, "text-anchor": "middle" }, one.number)));
   }

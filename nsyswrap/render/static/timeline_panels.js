@@ -69,10 +69,11 @@ function showFacts(place, described, level) {
   place.replaceChildren(element(level, "tl-name", described.name), element("p", "fine", described.row), list);
 }
 
-/** Return one entry of the legend. */
-function legendEntry(kind, name, label) {
+/** Return one entry of the legend: a colour and all that it stands for. */
+function legendEntry({ kind, name, labels }) {
   const entry = element("li", "");
-  entry.append(swatch(kind, name), label);
+  const [first, ...more] = labels;
+  entry.append(swatch(kind, name), [first, ...more.map((label) => label.replace("idle: ", ""))].join(", "));
   return entry;
 }
 
@@ -87,16 +88,21 @@ function legendLabel(data, row, code) {
 
 /** Show the colours in use: what GPUs do, why they are idle, and the kinds of kernels. */
 function showLegend(place, data) {
-  const entries = new Map();
+  const colours = new Map();
   for (const row of data.rows.filter(({ kind }) => kind === "gpu" || kind === "stream")) {
     for (const code of row.before.keys()) {
       const label = legendLabel(data, row, code);
+      const name = row.classes[code];
+      const key = `${row.kind} ${colourOf(row.kind, name)} ${isStriped(row.kind, name)}`;
+      if (label && !colours.has(key)) {
+        colours.set(key, { kind: row.kind, name, labels: new Set() });
+      }
       if (label) {
-        entries.set(label, legendEntry(row.kind, row.classes[code], label));
+        colours.get(key).labels.add(label);
       }
     }
   }
-  place.replaceChildren(...entries.values());
+  place.replaceChildren(...[...colours.values()].map(legendEntry));
 }
 
 /** Show the longest gaps as links into the timeline, and how to move. */

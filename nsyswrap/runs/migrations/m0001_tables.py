@@ -14,32 +14,6 @@ down_revision = None
 
 def upgrade() -> None:
     """Make the tables."""
-    _make_runs()
-    _make_rows(
-        "accounts",
-        *(sa.Column(name, sa.Text, primary_key=True) for name in ("kind", "name", "rule", "phase")),
-        sa.Column("total_ns", sa.BigInteger, nullable=False),
-    )
-    _make_rows(
-        "findings",
-        sa.Column("position", sa.SmallInteger, primary_key=True, autoincrement=False),
-        *(sa.Column(name, sa.Text, nullable=False) for name in ("rule", "severity", "headline")),
-        sa.Column("device_id", sa.BigInteger),
-        sa.Column("lost_ns", sa.BigInteger, nullable=False),
-        sa.Column("saving_low_ns", sa.BigInteger),
-        sa.Column("saving_high_ns", sa.BigInteger),
-    )
-    _make_rows(
-        "facts",
-        sa.Column("section", sa.Text, primary_key=True),
-        sa.Column("label", sa.Text, primary_key=True),
-        sa.Column("value", sa.Double),
-        sa.Column("text", sa.Text),
-        sa.Column("unit", sa.Text, nullable=False),
-    )
-
-
-def _make_runs() -> None:
     texts = ("started_utc", "added_utc", "program", "arguments", "gpu")
     versions = ("driver", "cuda", "torch", "python", "nsys", "nsyswrap", "window")
     steps = ("mean_ns", "median_ns", "p05_ns", "p25_ns", "p75_ns", "p95_ns", "stddev_ns", "cpu_share")
@@ -65,6 +39,28 @@ def _make_runs() -> None:
     )
     op.create_index("runs_by_start", "runs", ["started_utc", "run_id"])
     op.create_index("runs_by_program", "runs", ["program", "started_utc"])
+    _make_rows(
+        "accounts",
+        *(sa.Column(name, sa.Text, primary_key=True) for name in ("kind", "name", "rule", "phase")),
+        sa.Column("total_ns", sa.BigInteger, nullable=False),
+    )
+    _make_rows(
+        "findings",
+        sa.Column("position", sa.SmallInteger, primary_key=True, autoincrement=False),
+        *(sa.Column(name, sa.Text, nullable=False) for name in ("rule", "severity", "headline")),
+        sa.Column("device_id", sa.BigInteger),
+        sa.Column("lost_ns", sa.BigInteger, nullable=False),
+        sa.Column("saving_low_ns", sa.BigInteger),
+        sa.Column("saving_high_ns", sa.BigInteger),
+    )
+    _make_rows(
+        "facts",
+        sa.Column("section", sa.Text, primary_key=True),
+        sa.Column("label", sa.Text, primary_key=True),
+        sa.Column("value", sa.Double),
+        sa.Column("text", sa.Text),
+        sa.Column("unit", sa.Text, nullable=False),
+    )
 
 
 def _make_rows(name: str, *columns: "sa.Column[Any]") -> None:

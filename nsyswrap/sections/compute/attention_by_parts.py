@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.xray_record import Argument, RecordedOperator, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
@@ -32,19 +31,15 @@ from nsyswrap.operators.peak import KernelRates, find_rates
 from nsyswrap.operators.work import ATTENTION, plain
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
     Flags,
+    OperatorWindow,
     all_tensors,
-    costliest_places,
     factors,
-    find_if_costly,
-    find_operators,
-    named,
     of_calls,
     outputs,
 )
-from nsyswrap.sections.places import LISTED, Place, lines_of
+from nsyswrap.sections.places import LISTED, Place
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.measured_change import with_measured
@@ -109,24 +104,20 @@ class Attention(NamedTuple):
     is_masked: bool
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding where attention by parts takes enough of the window."""
-    joined = find_operators(simulation.context, kernels)
-    if joined is None or not (mine := by_parts(joined)).any():
+    joined = found.joined
+    attention, mine = find_attention(joined.calls), by_parts(joined)
+    if not mine.any():
         return ()
-    found = find_attention(joined.calls)
-    places = [each for each in costliest_places(joined, mine) if any(each == one.place for one in found)]
-    return find_if_costly(
-        rule=compute.ATTENTION_BY_PARTS.key,
-        headline=compute.ATTENTION_BY_PARTS.headline,
-        words={"place": named(places or [each.place for each in found])},
-        lost_ns=int(joined.own_ns[mine].sum()),
-        change=partial(_fused, joined, mine),
-        advice=compute.ATTENTION_BY_PARTS.advice + Wording(f" {backend(found, simulation.context.trace.gpus)}", ""),
-        evidence=tuple(_evidence(joined, mine, found)),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
+    wanted = [each.place for each in attention]
+    return found.finding(
+        compute.ATTENTION_BY_PARTS,
+        mine,
+        partial(_fused, joined, mine),
+        advice=compute.ATTENTION_BY_PARTS.advice + Wording(f" {backend(attention, found.context.trace.gpus)}", ""),
+        evidence=tuple(_evidence(joined, mine, attention)),
+        places=[each for each in found.costliest_places(mine) if each in wanted] or wanted,
     )
 
 
@@ -288,8 +279,7 @@ def backend(found: Sequence[Attention], gpus: Sequence[Gpu]) -> str:
 
 
 def _evidence(joined: JoinedKernels, mine: Flags, found: Sequence[Attention]) -> Iterator[str]:
-    """Yield the costliest lines of the program, and what takes the time of all."""
-    yield from lines_of(costliest_places(joined, mine), int(joined.own_ns[mine].sum()))
+    """Yield the sizes of the scores, and how long all but the products takes."""
     shapes = dict.fromkeys(f"{batch:,} x {low:,} x {high:,}" for batch, low, high in (each.scores for each in found))
     yield f"scores of batch and heads x length x length: {', '.join(list(shapes)[:LISTED])}"
     between = mine & ~of_calls(joined, _is_product)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, subtract, total
+from nsyswrap.events.operations import MEMSET
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.model import Finding
@@ -92,7 +93,9 @@ def find_tuning(context: TraceContext, rows: Indices) -> Tuning:
     start, ends, thread = array(calls, "start"), array(calls, "end"), coded(calls, "thread")
     named = coded(calls, "name_id")
     waits = np.flatnonzero(named.among(np.array([WAIT in context.trace.text(int(each)) for each in named.ids], bool)))
-    launching = np.union1d(context.operations.call[context.operations.call >= 0], waits)
+    # The library clears its own memory before it runs an algorithm, so a memset ends nothing.
+    others = (context.operations.call >= 0) & (context.operations.kind != MEMSET)
+    launching = np.union1d(context.operations.call[others], waits)
     chosen: list[Indices] = []
     spans: dict[int, Spans] = {}
     for each in np.unique(thread[call[own]]).tolist():

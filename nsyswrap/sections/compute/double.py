@@ -5,63 +5,54 @@
     images (FP32) - mean (FP64 from NumPy) -> FP64 -> / -> FP64 -> clamp -> FP64 -> cast to bfloat16
 
 NumPy and Python compute in FP64, PyTorch in FP32 unless it gets a tensor of FP64. Elements of half the size need half
-the time where the memory is the limit; where the arithmetic is, at most half of it on GPUs for computing, and a small
-part on others. A program all of whose tensors are FP64 has chosen it, so there is no warning.
+the time where the memory is the limit. Products of matrices run at the peak of FP32, or of TF32 where the program's
+other products of FP32 use it. A program all of whose tensors are FP64 has chosen it, so there is no warning.
 """
 
 from functools import partial
 
 import numpy as np
 
-from nsyswrap.base.intervals import Window
+from nsyswrap.base import units
+from nsyswrap.hardware.peak_rates import published_peak
 from nsyswrap.model import Finding, Severity
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
+from nsyswrap.operators.peak import BOUNDS, TENSOR, find_rates
 from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
     Flags,
+    OperatorWindow,
     all_tensors,
-    costliest_places,
-    find_if_costly,
-    find_operators,
     inputs,
-    named,
     of_calls,
     outputs,
 )
-from nsyswrap.sections.places import Place, lines_of
+from nsyswrap.sections.places import Place
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
-DOUBLE, FLOATS = "float64", frozenset({"float32", "float16", "bfloat16"})
+DOUBLE, SINGLE, FLOATS = "float64", "float32", frozenset({"float32", "float16", "bfloat16"})
 HALF = 0.5
+# Share of the peak that products reach. Source: as for misaligned products, in ``misaligned``.
+USUAL_SHARE = 0.60
 CASTS = frozenset({"copy_", "_to_copy"})
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding where work in FP64 takes enough of the window."""
-    joined = find_operators(simulation.context, kernels)
-    if joined is None or not (wide := joined.exact & of_calls(joined, _is_wide)).any():
-        return ()
-    places = costliest_places(joined, wide)
+    joined = found.joined
+    wide = joined.exact & of_calls(joined, _is_wide)
     is_chosen = not any(each.dtype in FLOATS for call in joined.calls for each in all_tensors(call))
     first = next((Place.of(call) for call in joined.calls if _begins(call)), None)
-    began = () if first is None or not str(first) else (f"FP64 begins in {first}",)
-    return find_if_costly(
-        rule=compute.DOUBLE.key,
-        headline=compute.DOUBLE.headline,
-        words={"place": named(places)},
-        lost_ns=int(joined.own_ns[wide].sum()),
-        change=partial(_narrower, joined, wide),
-        advice=compute.DOUBLE.advice,
-        evidence=(*lines_of(places, int(joined.own_ns[wide].sum())), *began),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
+    return found.finding(
+        compute.DOUBLE,
+        wide,
+        partial(_narrower, joined, wide),
+        evidence=() if first is None or not str(first) else (f"FP64 begins in {first}",),
         worst=Severity.NOTE if is_chosen else Severity.PROBLEM,
     )
 
@@ -81,7 +72,7 @@ def _begins(call: OperatorCall) -> bool:
 def narrowed(call: OperatorCall) -> float:
     """Return the share of a call's time that it takes in FP32: that of its bytes; 0 for a cast that is not needed."""
     tensors = all_tensors(call)
-    if plain(call.name) in CASTS and {each.dtype for each in tensors} <= {DOUBLE, "float32"}:
+    if plain(call.name) in CASTS and {each.dtype for each in tensors} <= {DOUBLE, SINGLE}:
         kinds = {each.dtype for each in (*inputs(call)[1:2], *outputs(call)[:1])}
         if len(kinds) > 1:
             return 0.0
@@ -93,7 +84,19 @@ def narrowed(call: OperatorCall) -> float:
 def _narrower(joined: JoinedKernels, wide: Flags, simulation: Simulation) -> WhatIf:
     """Return the change "FP32 in place of FP64"."""
     share = np.append([narrowed(each) for each in joined.calls], 1.0)[joined.call]
+    rates, measured = find_rates(simulation.context, joined), simulation.context.settings.product_rates
+    single = np.append([each.work is not None and each.work.dtype == SINGLE for each in joined.calls], False)
+    is_tf32 = bool((single[joined.call] & rates.is_product & (rates.bound == BOUNDS.index(TENSOR))).any())
+    kind = "tf32" if is_tf32 else "fp32"
+    peaks = [measured.peak(each, kind) or published_peak(each, kind) or 0.0 for each in simulation.context.trace.gpus]
+    if rate := min(peaks, default=0.0) / 1e9:
+        needed = rates.operations / (USUAL_SHARE * rate) / np.maximum(joined.own_ns, 1)
+        share = np.where(rates.is_product, np.fmin(needed, 1.0), share)
     mine = wide & np.isin(joined.rows, simulation.operations)
     rows, factor = joined.rows[mine], share[mine]
     change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
-    return WhatIf(change, "tensors of FP64 have half the bytes in FP32, and kernels take time as they move bytes")
+    assumed = (
+        "tensors of FP64 have half the bytes in FP32, kernels take time as they move bytes, and products run at "
+        f"{units.share(USUAL_SHARE)} of the peak of {kind.upper()}"
+    )
+    return WhatIf(change, assumed)

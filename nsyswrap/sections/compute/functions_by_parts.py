@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
@@ -31,21 +30,16 @@ from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
 from nsyswrap.rules.rule import Rule
 from nsyswrap.sections.compute.attention_by_parts import by_parts
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
     Flags,
+    OperatorWindow,
     all_tensors,
-    costliest_places,
     fewer,
-    find_if_costly,
-    find_operators,
     inputs,
     memory_rate,
-    named,
     outputs,
 )
 from nsyswrap.sections.compute.passed_tensors import used_later
-from nsyswrap.sections.places import lines_of
 from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
@@ -61,6 +55,8 @@ Groups = npt.NDArray[np.intp]
 # Share of the memory's peak that the fused operator reaches. Source: as for misaligned products, in ``misaligned``.
 USUAL_SHARE = 0.60
 ASSUMED = f"one operator reads its input and writes its result once, at {units.share(USUAL_SHARE)} of the memory's peak"
+OF_LOSS = "softmax and its backward pass stay, and the choice of a class takes one gradient more"
+COPIES = frozenset({"copy_", "clone"})
 BENT, SOFTMAX = frozenset({"tanh", "erf"}), frozenset({"_softmax", "_log_softmax"})
 SUMS = frozenset({"add", "add_", "sub", "rsub", "mul", "mul_", "div", "div_"})
 # Of a GELU by parts there are a bend, at least two products and a sum.
@@ -68,9 +64,11 @@ LEAST_PARTS = 4
 # How far apart the parts of one function may be: a mean and its root, a root and the product with it. Ours.
 NEAR = 4
 # The tensors of full size that the fused operator reads or writes. A norm or an activation reads its input and writes
-# its result; the backward pass reads both gradients' sources and writes one. A cross entropy writes logarithms, which
-# its backward pass reads; there the choice writes a gradient, most of it zeros, that the softmax reads again.
-FORWARD_TENSORS, BACKWARD_TENSORS, BACKWARD_OF_LOSS = 2, 3, 4
+# its result; the backward pass reads both gradients' sources and writes one. PyTorch's cross entropy keeps the softmax,
+# its backward pass, and the sum over all classes that smooths labels; its choice writes a gradient, most of it zeros,
+# to which the gradient of the sum is added. Source: LossNLL.cpp of PyTorch.
+FORWARD_TENSORS, BACKWARD_TENSORS, OF_CHOICE, OF_SMOOTHING = 2, 3, 1, 2
+SUMS_OF_CLASSES, CHOICES = frozenset({"sum", "mean"}), frozenset({"gather", "index"})
 
 
 class Function(NamedTuple):
@@ -89,50 +87,41 @@ class Function(NamedTuple):
     size: int
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding for each kind of function whose parts take enough of the window."""
-    joined = find_operators(simulation.context, kernels)
-    if joined is None or simulation.context.xray is None:
+    joined = found.joined
+    if found.context.xray is None:
         return ()
-    found = find_functions(joined.calls)
-    group = _groups(joined.calls, found)
+    functions = find_functions(joined.calls)
+    group = _groups(joined.calls, functions)
     group[np.unique(joined.call[by_parts(joined)])] = -1
-    remain = dict(_remain(simulation.context, joined, found, group))
+    remain = dict(_remain(found.context, joined, functions, group))
     findings: list[Finding] = []
-    for rule in dict.fromkeys(each.rule for each in found):
-        mine = np.isin(group // 2, [at for at, each in enumerate(found) if each.rule is rule]) & (group >= 0)
+    for rule in dict.fromkeys(each.rule for each in functions):
+        mine = np.isin(group // 2, [at for at, each in enumerate(functions) if each.rule is rule]) & (group >= 0)
         own = np.where(mine, group, -1)
-        chosen = joined.exact & np.append(mine, False)[joined.call]
         kinds = {at: share for at, share in remain.items() if (own == at).any()}
-        places = costliest_places(joined, chosen)
-        findings += find_if_costly(
-            rule=rule.key,
-            headline=rule.headline,
-            words={"place": named(places)},
-            lost_ns=int(joined.own_ns[chosen].sum()),
-            change=partial(_at_once, joined, own, kinds, [each for each in found if each.rule is rule]),
-            advice=rule.advice,
-            evidence=lines_of(places, int(joined.own_ns[chosen].sum())),
-            simulation=simulation,
-            kernels=kernels,
-            window=window,
-            is_usual=True,
-        )
+        change = partial(_at_once, joined, own, kinds, [each for each in functions if each.rule is rule])
+        findings += found.finding(rule, joined.exact & np.append(mine, False)[joined.call], change, is_usual=True)
     return tuple(findings)
 
 
 def _at_once(
     joined: JoinedKernels, group: Groups, remain: Mapping[int, float], functions: Sequence[Function], run: Simulation
 ) -> WhatIf:
-    """Return the change "one operator for each function"; what is measured is the function as a compiler fuses it."""
+    """Return the change "one operator for each function"; what is measured is the function as a compiler fuses it.
+
+    PyTorch's cross entropy has several kernels, and a compiler makes fewer, so nothing is measured of a loss.
+    """
     calls, sequences = joined.calls, []
-    for each in functions:
+    for each in functions if functions[0].rule is not compute.LOSS_BY_PARTS else ():
         parts = [calls[at] for at in each.parts]
         operators = {id(call.forward): call.forward for call in parts if call.forward is not None}
         later = [call for call in calls[each.parts[-1] + 1 :] if call.role != BACKWARD]
         sequences.append(([*operators.values()], used_later(parts, later), None))
     found = sequence_candidates(run.context, joined, sequences, partial(Alternative, "compiled"))
-    return with_measured(run, fewer(joined, group, remain, ASSUMED, run), found)
+    assumed = OF_LOSS if functions[0].rule is compute.LOSS_BY_PARTS else ASSUMED
+    return with_measured(run, fewer(joined, group, remain, assumed, run), found)
 
 
 def parts_of_functions(joined: JoinedKernels) -> Flags:
@@ -238,7 +227,7 @@ def _around(
     def is_part(at: int) -> bool:
         call = calls[forward[at]]
         is_near = call.module == module and _largest(call) in sizes and call.role == role
-        return is_near and plain(call.name) in CHAINED and not (is_of_rows and _joins(call))
+        return is_near and plain(call.name) in CHAINED and not (is_of_rows and _joins(call)) and not _is_copy(call)
 
     low, high = span
     while low > 0 and is_part(low - 1):
@@ -246,6 +235,11 @@ def _around(
     while high + 1 < len(forward) and is_part(high + 1):
         high += 1
     return tuple(forward[low : high + 1])
+
+
+def _is_copy(call: OperatorCall) -> bool:
+    """Return whether a call copies a tensor as it is, to another place."""
+    return plain(call.name) in COPIES and len({each.dtype for each in all_tensors(call)}) == 1
 
 
 def _joins(call: OperatorCall) -> bool:
@@ -292,9 +286,14 @@ def _remain(
     for number in np.unique(group[group >= 0]).tolist():
         function, is_backward = found[number // 2], number % 2
         mine = np.append(group == number, False)[joined.call] & joined.exact
-        tensors = FORWARD_TENSORS
-        if is_backward:
-            tensors = BACKWARD_OF_LOSS if function.rule is compute.LOSS_BY_PARTS else BACKWARD_TENSORS
+        tensors, stays = BACKWARD_TENSORS if is_backward else FORWARD_TENSORS, 0
+        if function.rule is compute.LOSS_BY_PARTS:
+            smooths = _smooths([calls[at] for at in function.parts], function)
+            tensors = (OF_CHOICE + (OF_SMOOTHING if smooths else 0)) if is_backward else 0
+            kept = np.array(
+                ["softmax" in each.name or (smooths and _is_sum_of_classes(each, function)) for each in calls], np.bool_
+            )
+            stays = int(joined.own_ns[mine & np.append(kept, False)[joined.call]].sum())
         # Functions of one line in a loop share the group of their backward passes.
         alike = sum(
             each.rule is function.rule
@@ -305,7 +304,18 @@ def _remain(
         launches = float(joined.part[mine].sum()) / max(len(np.unique(joined.call[mine])), 1)
         needed = tensors * function.size * (max(alike, 1) if is_backward else 1) * launches
         own = int(joined.own_ns[mine].sum())
-        yield number, min(needed / rate / own, 1.0) if rate and own else 1.0
+        yield number, min((needed / rate + stays) / own, 1.0) if rate and own else 1.0
+
+
+def _smooths(parts: Sequence[OperatorCall], function: Function) -> bool:
+    """Return whether a loss chooses a class and adds up all of them as well: then it smooths labels."""
+    chooses = any(plain(each.name) in CHOICES for each in parts)
+    return chooses and any(_is_sum_of_classes(each, function) for each in parts)
+
+
+def _is_sum_of_classes(call: OperatorCall, function: Function) -> bool:
+    taken = inputs(call)
+    return plain(call.name) in SUMS_OF_CLASSES and bool(taken) and taken[0].elements == function.elements
 
 
 def _lines(calls: Sequence[OperatorCall], function: Function) -> frozenset[tuple[str, str]]:

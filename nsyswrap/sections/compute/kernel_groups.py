@@ -14,8 +14,8 @@ from nsyswrap.hardware.kernel_names.classify import Classification
 from nsyswrap.hardware.kernel_work import ElementWork, LaunchWork, element_work, is_newer, launch_work
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
-from nsyswrap.sections.launch_groups import kernels_in
 from nsyswrap.sections.places import LISTED
+from nsyswrap.sections.summaries import kernels_in
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import coded
 

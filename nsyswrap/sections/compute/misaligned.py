@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.xray_record import RecordedOperator, Tensor, tensors_of
 from nsyswrap.model import Finding
@@ -31,17 +30,13 @@ from nsyswrap.operators.peak import ALIGNMENT, OLDER, KernelRates, find_rates
 from nsyswrap.operators.work import ADDS, plain
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.attention_by_parts import by_parts
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
     Flags,
+    OperatorWindow,
     all_tensors,
-    costliest_places,
-    find_if_costly,
-    find_operators,
     item_bytes,
-    named,
 )
-from nsyswrap.sections.places import LISTED, Place, lines_of
+from nsyswrap.sections.places import LISTED, Place
 from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
@@ -58,32 +53,25 @@ LIKE_SIZE = 8
 USUAL_SHARE = 0.60
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding where products with misaligned sizes take enough of the window."""
-    joined = find_operators(simulation.context, kernels)
-    if joined is None:
-        return ()
-    rates = find_rates(simulation.context, joined)
+    joined = found.joined
+    rates = find_rates(found.context, joined)
     sizes = [odd_sizes(each) for each in joined.calls]
     odd = np.append([bool(each) for each in sizes], False)[joined.call].astype(bool)
     slow = joined.exact & odd & ~by_parts(joined) & ((rates.accounts[ALIGNMENT] > 0) | (rates.accounts[OLDER] > 0))
     if not slow.any():
         return ()
-    places = costliest_places(joined, slow)
     changed = {size: padded for call in np.unique(joined.call[slow]).tolist() for size, padded in sizes[call].items()}
     most = _by_time(joined, slow, sizes)
     change = ", ".join(f"{units.count(each)} to {units.count(changed[each])}" for each in most[:LISTED])
-    return find_if_costly(
-        rule=compute.MISALIGNED.key,
-        headline=compute.MISALIGNED.headline,
-        words={"size": units.count(most[0]), "place": named(places)},
-        lost_ns=int(joined.own_ns[slow].sum()),
-        change=partial(aligned, joined, slow, paces(joined, rates, slow, sizes)),
+    return found.finding(
+        compute.MISALIGNED,
+        slow,
+        partial(aligned, joined, slow, paces(joined, rates, slow, sizes)),
+        words={"size": units.count(most[0])},
         advice=compute.MISALIGNED.advice.format(change=change),
-        evidence=(*lines_of(places, int(joined.own_ns[slow].sum())), *_evidence(joined, slow, sizes)),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
+        evidence=tuple(_evidence(joined, slow, sizes)),
     )
 
 

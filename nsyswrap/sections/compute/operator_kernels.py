@@ -1,20 +1,23 @@
 """The compute kernels with the operators that launched them, for findings that name a module and a line."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.xray_record import ITEM_BYTES, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 from nsyswrap.operators.join import JoinedKernels, has_operators, join_kernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import ADDS, plain
+from nsyswrap.rules.rule import Advice, Rule
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
-from nsyswrap.sections.places import Place, time_by_place
+from nsyswrap.sections.places import Place, lines_of, time_by_place
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
@@ -23,13 +26,6 @@ from nsyswrap.what_if.simulate import Simulation
 
 UNKNOWN = "an unknown module"
 Flags = npt.NDArray[np.bool_]
-
-
-def find_operators(context: TraceContext, kernels: GroupedKernels) -> JoinedKernels | None:
-    """Return the kernels with their operators; None where the capture does not show them."""
-    if not has_operators(context):
-        return None
-    return join_kernels(context, kernels.rows, np.asarray(kernels.inside))
 
 
 def of_calls(joined: JoinedKernels, wanted: Callable[[OperatorCall], bool]) -> Flags:
@@ -67,11 +63,6 @@ def memory_rate(context: TraceContext) -> float:
     measured, gpus = context.settings.product_rates, context.trace.gpus
     rates = [measured.peak(each, "memory") or each.memory_bytes_per_second or 0 for each in gpus]
     return min(rates, default=0) / 1e9
-
-
-def costliest_places(joined: JoinedKernels, chosen: Flags) -> dict[Place, int]:
-    """Return the time of some kernels by place, the most time first, in ns."""
-    return time_by_place(joined.calls, joined.call[chosen], joined.own_ns[chosen])
 
 
 def named(places: Iterable[Place]) -> str:
@@ -120,51 +111,91 @@ def fewer(  # noqa: PLR0913 - what there is one of, what remains of it, and in w
     return WhatIf(change, assumed, or_nothing)
 
 
-def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
-    *,
-    rule: str,
-    headline: str,
-    words: Mapping[str, str],
-    lost_ns: int,
-    change: Callable[[Simulation], WhatIf],
-    advice: str,
-    evidence: tuple[str, ...],
-    simulation: Simulation,
-    kernels: GroupedKernels,
-    window: Window,
-    worst: Severity = Severity.PROBLEM,
-    is_usual: bool = False,
-) -> tuple[Finding, ...]:
-    """Return the finding where the kernels take enough of the window, or the fix saves as much with their launches.
+@dataclass(frozen=True, eq=False)
+class OperatorWindow:
+    """The compute kernels of a window with their operators, as rules on operators get them.
 
-    Args:
-        rule: Key of the rule.
-        headline: One sentence with ``{share}``, the share of the window, and other fields.
-        words: The texts for those fields.
-        lost_ns: Time of the kernels in the window, summed over the GPUs.
-        change: Returns the change that is simulated.
-        advice: The change to make.
-        evidence: The numbers that support it.
+    Attributes:
         simulation: The run as it was.
         kernels: All compute kernels of the window.
-        window: Window of the kernels.
-        worst: The highest severity that it can have.
-        is_usual: Whether many programs lose some time so: then a small loss with a small sure saving is a note.
+        joined: The same with their operators.
+        window: The window.
     """
-    share, saving = kernels.share_of(lost_ns, window), predict(simulation, change)
-    saved = saving.time.point if saving.time else 0
-    if max(share, saved / window.length_ns) < NOTE_SHARE:
-        return ()
-    finding = make_finding(
-        rule=rule,
-        headline=headline.format(share=units.share(share), **words),
-        lost_ns=kernels.per_gpu(lost_ns),
-        saving=saving,
-        advice=advice,
-        evidence=evidence,
-        device_id=None,
-        window=window,
-        worst=worst,
-        usual_share=share if is_usual else None,
-    )
-    return (finding,)
+
+    simulation: Simulation
+    kernels: GroupedKernels
+    joined: JoinedKernels
+    window: Window
+
+    @property
+    def context(self) -> TraceContext:
+        """Return the trace, its events and its loop."""
+        return self.simulation.context
+
+    def costliest_places(self, chosen: Flags) -> dict[Place, int]:
+        """Return the time of some kernels by place, the most time first, in ns."""
+        return time_by_place(self.joined.calls, self.joined.call[chosen], self.joined.own_ns[chosen])
+
+    def finding(  # noqa: PLR0913 - the parts of a finding that differ
+        self,
+        rule: Rule,
+        chosen: Flags,
+        change: Callable[[Simulation], WhatIf],
+        *,
+        case: Advice | None = None,
+        words: Mapping[str, str] = MappingProxyType({}),
+        advice: str = "",
+        evidence: tuple[str, ...] = (),
+        places: Iterable[Place] = (),
+        own_ns: Times | None = None,
+        worst: Severity = Severity.PROBLEM,
+        is_usual: bool = False,
+        if_measured: bool = False,
+    ) -> tuple[Finding, ...]:
+        """Return the finding on some kernels where they take enough of the window, or the fix saves as much.
+
+        Args:
+            rule: The rule.
+            chosen: Which kernels it is about.
+            change: Returns the change that is simulated.
+            case: What the finding says; None for the rule itself.
+            words: The texts for the headline's fields, besides ``{share}`` and ``{place}``.
+            advice: The change to make; empty for that of the case.
+            evidence: What follows the lines of the program.
+            places: The places for the headline; empty for the costliest ones.
+            own_ns: Time of each kernel that counts; None for all of it.
+            worst: The highest severity that it can have.
+            is_usual: Whether many programs lose some time so: then a small loss with a small sure saving is a note.
+            if_measured: Whether it is a note unless most of what it saves was measured.
+        """
+        if not chosen.any():
+            return ()
+        joined, kernels, case = self.joined, self.kernels, case or rule
+        own = joined.own_ns if own_ns is None else own_ns
+        lost_ns, costliest = int(own[chosen].sum()), time_by_place(joined.calls, joined.call[chosen], own[chosen])
+        share, saving = kernels.share_of(lost_ns, self.window), predict(self.simulation, change)
+        saved = saving.time.point if saving.time else 0
+        if max(share, saved / self.window.length_ns) < NOTE_SHARE:
+            return ()
+        finding = make_finding(
+            rule=rule.key,
+            headline=case.headline.format(share=units.share(share), place=named(places or costliest), **words),
+            lost_ns=kernels.per_gpu(lost_ns),
+            saving=saving,
+            advice=advice or case.advice or rule.advice,
+            evidence=(*lines_of(costliest, lost_ns), *evidence),
+            device_id=None,
+            window=self.window,
+            worst=worst,
+            usual_share=share if is_usual else None,
+            is_note=if_measured and saving.method != "benchmarked",
+        )
+        return (finding,)
+
+
+def find_operators(simulation: Simulation, kernels: GroupedKernels, window: Window) -> OperatorWindow | None:
+    """Return the kernels of a window with their operators; None where the capture does not show them."""
+    if not has_operators(simulation.context):
+        return None
+    joined = join_kernels(simulation.context, kernels.rows, np.asarray(kernels.inside))
+    return OperatorWindow(simulation, kernels, joined, window)

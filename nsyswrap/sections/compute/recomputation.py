@@ -13,62 +13,44 @@ how much room there is beside the most that a step takes.
 from functools import partial
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.operators.checkpoints import find_checkpoints
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import RECOMPUTED
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
-    costliest_places,
-    find_if_costly,
-    find_operators,
-    named,
+    OperatorWindow,
     of_calls,
     outputs,
     without,
 )
-from nsyswrap.sections.places import Place, lines_of
+from nsyswrap.sections.places import Place
 from nsyswrap.sections.step_memory import find_step_memory, words_on_room
-from nsyswrap.what_if.simulate import Simulation
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding where what is computed again takes enough of the window, and the memory might hold it."""
-    joined = find_operators(simulation.context, kernels)
-    if joined is None or not (again := of_calls(joined, lambda call: call.role == RECOMPUTED)).any():
-        return ()
-    needed, step = kept_bytes(joined), find_step_memory(simulation.context)
-    memory = min((each.memory_bytes for each in simulation.context.trace.gpus if each.memory_bytes), default=0)
+    joined, context = found.joined, found.context
+    again = of_calls(joined, lambda call: call.role == RECOMPUTED)
+    needed, step = kept_bytes(joined), find_step_memory(context)
+    memory = min((each.memory_bytes for each in context.trace.gpus if each.memory_bytes), default=0)
     if memory and needed > memory:
         return ()
-    fits = step is not None and needed <= step.room
     if step is not None and step.limit:
         check = words_on_room(step, needed)
     else:
         room = f"the GPU's {units.size(memory)} have" if memory else "the GPU has"
         check = f"See whether {room} room for it beside what is in use now, torch.cuda.max_memory_allocated()."
     check = f" That needs {units.size(needed)} at most. {check}"
-    places = costliest_places(joined, again)
-    wanted = [
-        Place(module, line)
-        for line, its in find_checkpoints(simulation.context.settings.xray).items()
-        for module in its
-    ]
-    return find_if_costly(
-        rule=compute.RECOMPUTATION.key,
-        headline=compute.RECOMPUTATION.headline,
-        words={"place": named(wanted or places)},
-        lost_ns=int(joined.own_ns[again].sum()),
-        change=partial(without, joined, again, "nothing is computed again, neither on the GPU nor by the host"),
+    checkpoints = find_checkpoints(context.settings.xray)
+    return found.finding(
+        compute.RECOMPUTATION,
+        again,
+        partial(without, joined, again, "nothing is computed again, neither on the GPU nor by the host"),
         advice=compute.RECOMPUTATION.advice + Wording(check, ""),
-        evidence=lines_of(places, int(joined.own_ns[again].sum())),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
-        worst=Severity.PROBLEM if fits else Severity.WARNING,
+        places=[Place(module, line) for line, its in checkpoints.items() for module in its],
+        worst=Severity.PROBLEM if step is not None and needed <= step.room else Severity.WARNING,
     )
 
 

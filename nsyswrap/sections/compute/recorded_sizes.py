@@ -9,7 +9,7 @@ import numpy.typing as npt
 from nsyswrap.base.intervals import Indices, Spans
 from nsyswrap.events.xray_record import ITEM_BYTES
 from nsyswrap.hardware.kernel_names.classify import Verdict
-from nsyswrap.hardware.operator_sizes import SIZES_MARK, ProductWork, product_work
+from nsyswrap.hardware.kernel_work import SIZES_MARK, ProductWork, product_work
 from nsyswrap.hardware.peak_rates import peak_operations
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import RangeNesting

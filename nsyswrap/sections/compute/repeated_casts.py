@@ -13,7 +13,6 @@ from functools import partial
 
 import numpy as np
 
-from nsyswrap.base.intervals import Window
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
@@ -21,41 +20,22 @@ from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
     Flags,
-    costliest_places,
-    find_if_costly,
-    find_operators,
+    OperatorWindow,
     inputs,
-    named,
     without,
 )
 from nsyswrap.sections.compute.passed_tensors import in_order, written
-from nsyswrap.sections.places import lines_of
-from nsyswrap.what_if.simulate import Simulation
 
 COPY = "copy_"
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding where casts that repeat take enough of the window."""
-    joined = find_operators(simulation.context, kernels)
-    if joined is None or not (again := repeated(simulation.context, joined)).any():
-        return ()
-    places = costliest_places(joined, again)
-    return find_if_costly(
-        rule=compute.REPEATED_CASTS.key,
-        headline=compute.REPEATED_CASTS.headline,
-        words={"place": named(places)},
-        lost_ns=int(joined.own_ns[again].sum()),
-        change=partial(without, joined, again, "what was cast before in a step is not cast again"),
-        advice=compute.REPEATED_CASTS.advice,
-        evidence=lines_of(places, int(joined.own_ns[again].sum())),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
-    )
+    again = repeated(found.context, found.joined)
+    change = partial(without, found.joined, again, "what was cast before in a step is not cast again")
+    return found.finding(compute.REPEATED_CASTS, again, change)
 
 
 def repeated(context: TraceContext, joined: JoinedKernels) -> Flags:

@@ -38,6 +38,7 @@ from nsyswrap.sections.compute import (
 )
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
 from nsyswrap.sections.compute.limits import KernelLimit, find_limits, is_matrix
+from nsyswrap.sections.compute.operator_kernels import find_operators
 from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
@@ -54,11 +55,12 @@ NOTE = (
 # There is a finding where kernels take half of the window. Source: ours; below, what the GPU waits for matters more.
 LEAST_SHARE = 0.50
 LISTED, LISTED_KINDS = 5, 3
-# Findings on kernels of one kind.
-SPECIFIC = (
+# Findings on kernels of one kind: those that need operators, and those that names and calls suffice for.
+OF_OPERATORS = (
     *(misaligned, older_kernel, double, attention_by_parts, functions_by_parts, recomputation, repeated_casts),
-    *(sorted_gradient, small_batches, autotuning, unfused, batch_norm, depthwise, small_matrices),
+    *(sorted_gradient, small_batches),
 )
+SPECIFIC = (autotuning, unfused, batch_norm, depthwise, small_matrices)
 RATES = ("peak_share_low", "peak_share_high")
 TYPES = {
     **dict.fromkeys(("name", "op", "limited_by", "unit"), str),
@@ -99,7 +101,9 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     whole = int(kernels.total_ns.sum())
     by_limit = {each: kernels.time_of(kernels.which([limit.by == each for limit in found])) for each in limits.LIMITS}
     together = context.steps.together(window)
-    specific = [each.find_findings(simulation, kernels, together) for each in SPECIFIC]
+    operators = find_operators(simulation, kernels, together)
+    specific = [] if operators is None else [each.find_findings(operators) for each in OF_OPERATORS]
+    specific += [each.find_findings(simulation, kernels, together) for each in SPECIFIC]
     return Section(
         key="compute",
         title=TITLE,

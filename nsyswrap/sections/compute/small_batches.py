@@ -22,29 +22,25 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Spans, Window, containing, merge
+from nsyswrap.base.intervals import Indices, Spans, containing, merge
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
+from nsyswrap.operators.fused_names import fused_operators
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, OperatorCall
 from nsyswrap.operators.peak import KernelRates, find_rates
 from nsyswrap.operators.work import OVERWRITES, plain
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
-    costliest_places,
+    OperatorWindow,
     fewer,
-    find_if_costly,
-    find_operators,
     inputs,
     memory_rate,
-    named,
     outputs,
 )
 from nsyswrap.sections.compute.passed_tensors import written
-from nsyswrap.sections.places import lines_of
 from nsyswrap.sections.step_memory import find_step_memory
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
@@ -91,31 +87,23 @@ class Repeated(NamedTuple):
     kept: Sequence[dict[int, Tensor]]
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding where many small calls of the same modules take enough of the window."""
-    context = simulation.context
-    joined = find_operators(context, kernels)
-    if joined is None or context.xray is None or (repeated := find_repeated(joined.calls)) is None:
+    context, joined = found.context, found.joined
+    if context.xray is None or (repeated := find_repeated(joined.calls)) is None:
         return ()
     group = np.full(len(joined.calls), -1, np.intp)
     group[list(repeated.sums)] = len(repeated.kinds)
     for number, calls in enumerate(repeated.kinds):
         group[list(calls)] = number
     remain = dict(_remain(context, joined, find_rates(context, joined), repeated))
-    mine = joined.exact & (np.append(group, -1)[joined.call] >= 0)
-    places = costliest_places(joined, mine)
     count = units.count(repeated.times)
-    return find_if_costly(
-        rule=compute.SMALL_BATCHES.key,
-        headline=compute.SMALL_BATCHES.headline,
-        words={"place": named(places), "count": count},
-        lost_ns=int(joined.own_ns[mine].sum()),
-        change=partial(_at_once, joined, group, remain, repeated.times),
+    return found.finding(
+        compute.SMALL_BATCHES,
+        joined.exact & (np.append(group, -1)[joined.call] >= 0),
+        partial(_at_once, joined, group, remain, repeated.times),
+        words={"count": count},
         advice=compute.SMALL_BATCHES.advice.format(count=count) + Wording(_room(context), ""),
-        evidence=lines_of(places, int(joined.own_ns[mine].sum())),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
         is_usual=True,
     )
 
@@ -130,7 +118,11 @@ def _room(context: TraceContext) -> str:
 
 def find_repeated(calls: Sequence[OperatorCall]) -> Repeated | None:
     """Return the calls of the costliest modules that a step calls many times; None where there are none."""
-    forward = [at for at, each in enumerate(calls) if not each.role]
+    # Inside a compiled function the tensors of generated kernels are not known, and layers share their memory.
+    compiled = {
+        each.module for each in calls if each.name and (not each.operator or fused_operators(each.operator.name))
+    }
+    forward = [at for at, each in enumerate(calls) if not each.role and each.module not in compiled]
     kept, chained = _kept(calls), _chained(calls, forward)
     alike: dict[tuple[CallKind, int], list[int]] = {}
     for at in forward:

@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
 from nsyswrap.events.xray_record import Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
@@ -25,18 +24,12 @@ from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.compute.operator_kernels import (
-    costliest_places,
+    OperatorWindow,
     fewer,
-    find_if_costly,
-    find_operators,
     inputs,
     memory_rate,
-    named,
 )
-from nsyswrap.sections.places import lines_of
-from nsyswrap.what_if.simulate import Simulation
 
 LOOKUPS = frozenset({"embedding_dense_backward", "_embedding_bag_dense_backward", "_index_put_impl_", "index_put_"})
 SORT = "RadixSort"
@@ -47,16 +40,13 @@ MOVED = 3
 ADDITIONS = frozenset({"index_add", "index_add_", "scatter_add", "scatter_add_"})
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     """Return a finding where such backward passes take enough of the window."""
-    context = simulation.context
-    joined = find_operators(context, kernels)
-    if joined is None or not (sorting := calls_that_sort(context, joined)):
-        return ()
+    joined, context = found.joined, found.context
+    sorting = calls_that_sort(context, joined)
     group = np.full(len(joined.calls), -1, np.intp)
     group[sorting] = sorting
     mine = joined.exact & (np.append(group, -1)[joined.call] >= 0)
-    places = costliest_places(joined, mine)
     change = partial(
         fewer,
         joined,
@@ -66,19 +56,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         f"{units.share(USUAL_SHARE)} of the memory's peak",
         or_nothing=True,
     )
-    return find_if_costly(
-        rule=compute.SORTED_GRADIENT.key,
-        headline=compute.SORTED_GRADIENT.headline,
-        words={"place": named(places)},
-        lost_ns=int(joined.own_ns[mine].sum()),
-        change=change,
-        advice=compute.SORTED_GRADIENT.advice,
-        evidence=lines_of(places, int(joined.own_ns[mine].sum())),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
-        is_usual=True,
-    )
+    return found.finding(compute.SORTED_GRADIENT, mine, change, is_usual=True)
 
 
 def calls_that_sort(context: TraceContext, joined: JoinedKernels) -> list[int]:

@@ -10,7 +10,7 @@ Two kernels make a link where one follows the other on a stream, both are of a k
 numbers of elements agree. Where the X-ray step shows which tensors operators took and returned, these count instead.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,7 +22,7 @@ from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.operations import streams_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Severity
 from nsyswrap.operators.candidates import sequence_candidates
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.rules import compute
@@ -30,9 +30,9 @@ from nsyswrap.sections.compute.attention_by_parts import by_parts
 from nsyswrap.sections.compute.functions_by_parts import parts_of_functions
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, by_name
-from nsyswrap.sections.compute.operator_kernels import costliest_places, find_operators, named
+from nsyswrap.sections.compute.operator_kernels import OperatorWindow, find_operators
 from nsyswrap.sections.compute.passed_tensors import chains_of, saved_shares
-from nsyswrap.sections.places import LISTED, lines_of
+from nsyswrap.sections.places import LISTED
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
@@ -85,11 +85,9 @@ class Chains:
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
     """Return a finding where chains of elementwise kernels take enough of the window."""
-    context = simulation.context
-    joined = find_operators(context, kernels) if context.xray is not None else None
-    if joined is not None:
-        return _of_operators(simulation, kernels, joined, window)
-    chains = find_chains(context, kernels)
+    if simulation.context.xray is not None and (found := find_operators(simulation, kernels, window)) is not None:
+        return _of_operators(found)
+    chains = find_chains(simulation.context, kernels)
     return find_if_costly(
         rule=compute.UNFUSED.key,
         headline=compute.UNFUSED.headline,
@@ -103,32 +101,25 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     )
 
 
-def _of_operators(
-    simulation: Simulation, kernels: GroupedKernels, joined: JoinedKernels, window: Window
-) -> tuple[Finding, ...]:
-    """Return the finding where the tensors are known: its time lost is that of the bytes that fusion saves."""
-    context = simulation.context
+def _of_operators(found: OperatorWindow) -> tuple[Finding, ...]:
+    """Return the finding where the tensors are known: its time lost is that of the bytes that fusion saves.
+
+    What a compiler makes of a chain is known once it was measured; until then it is a note.
+    """
+    context, kernels, joined = found.context, found.kernels, found.joined
     chains = find_passed(context, kernels, joined)
-    time = joined.own_ns * chains.saved
-    places = costliest_places(replace(joined, own_ns=np.rint(time).astype(np.int64)), chains.linked)
-    if not places:
-        return ()
-    return find_if_costly(
-        rule=compute.UNFUSED.key,
-        headline=compute.UNFUSED.cases[0].headline,
-        words={"place": named(places)},
-        lost_ns=round(float(time.sum())),
-        change=lambda run: with_measured(
-            run, _fused(kernels, chains, run), _candidates(context, kernels, joined, chains)
-        ),
-        advice=compute.UNFUSED.advice,
-        evidence=lambda: (
+    return found.finding(
+        compute.UNFUSED,
+        chains.linked,
+        lambda run: with_measured(run, _fused(kernels, chains, run), _candidates(context, kernels, joined, chains)),
+        case=compute.UNFUSED.cases[0],
+        evidence=(
             f"{units.count(chains.links)} tensors in a step are written by one kernel and read by the next ones",
-            *lines_of(places, round(float(time.sum()))),
         ),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
+        own_ns=np.rint(joined.own_ns * chains.saved).astype(np.int64),
+        worst=Severity.WARNING,
+        is_usual=True,
+        if_measured=True,
     )
 
 

@@ -186,11 +186,6 @@ def on_tensor_cores(kernels: ClassifiedKernels, rows: Indices, simulation: Simul
     """Return the change "the kernels run on tensor cores".
 
     Products of FP32 that TF32 would take can be measured.
-
-    Args:
-        kernels: The kernels of a window.
-        rows: Row of each kernel in the context's operations.
-        simulation: The run as it was.
     """
     kinds = list(zip(kernels.classifications, kernels.capability, strict=True))
     tf32, in_half = (

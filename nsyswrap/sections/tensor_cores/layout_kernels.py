@@ -43,15 +43,7 @@ TIME_BOTH = Wording(
 def find_findings(
     simulation: Simulation, kernels: ClassifiedKernels, rows: Indices, gpus: int, window: Window
 ) -> tuple[Finding, ...]:
-    """Return a finding where kernels that convert layouts for convolutions take enough of the window of their GPUs.
-
-    Args:
-        simulation: The run as it was.
-        kernels: The kernels of a window with the classification of their names.
-        rows: Row of each kernel in the context's operations.
-        gpus: Number of GPUs that ran the kernels.
-        window: Window of the kernels.
-    """
+    """Return a finding where kernels that convert layouts for convolutions take enough of the window of their GPUs."""
     if not any(each.op.startswith(CONVOLUTION) for each in kernels.classifications):
         return ()
     by_library = np.array([each.rule == RULE and each.library == LIBRARY for each in kernels.classifications], bool)
@@ -69,6 +61,11 @@ def find_findings(
     def what(run: Simulation) -> WhatIf:
         return with_alternatives(run, change, rows, kernels.duration, converts, channels_last)
 
+    named = kernels.classifications
+    costliest = tuple(
+        f"{units.duration(int(time))} in {units.counted(count, 'launch')} of {named[int(str(kind))].name}"
+        for kind, time, count in summed.head(LISTED).itertuples()
+    )
     return (
         make_finding(
             rule=tensor_cores.LAYOUT.key,
@@ -77,7 +74,7 @@ def find_findings(
             saving=predict(simulation, what),
             advice=tensor_cores.LAYOUT.advice + (TIME_BOTH if converts_back else ""),
             evidence=(
-                *_costliest(kernels, summed),
+                *costliest,
                 *place_lines(simulation.context, rows[mine], kernels.duration[mine]),
             ),
             device_id=None,
@@ -109,12 +106,3 @@ def _moves_channels(call: OperatorCall) -> bool:
         return False
     before, after = sorted(order, key=lambda at: -of[at]), sorted(order, key=lambda at: -to[at])
     return tuple(before.index(each) for each in after) in MOVED
-
-
-def _costliest(kernels: ClassifiedKernels, summed: pd.DataFrame) -> tuple[str, ...]:
-    """Return one line for each of the kernels that take most time."""
-    named = kernels.classifications
-    return tuple(
-        f"{units.duration(int(time))} in {units.counted(count, 'launch')} of {named[int(str(kind))].name}"
-        for kind, time, count in summed.head(LISTED).itertuples()
-    )

@@ -11,7 +11,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict, as_written, classify, subject
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
+from nsyswrap.sections.summaries import kernels_by_device, launch_groups
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, worst
 
 # Kernels with a known verdict are measured from this share of kernel time.
@@ -84,12 +84,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """All kernels of a capture, by name and by hardware, longest time first.
-
-    Attributes:
-        kernels: One for each kernel name.
-        kernel_ns: Their summed time.
-    """
+    """All kernels of a capture, by name and by hardware, longest time first."""
 
     kernels: tuple[Checked, ...]
     kernel_ns: int
@@ -151,12 +146,7 @@ def spelling(name: str) -> str:
 
 
 def choose(launches: pd.DataFrame, budget: int) -> KernelChoice:
-    """Return what to measure: kernels with an unknown verdict first, then by time, within a number of launches.
-
-    Args:
-        launches: ``kernel_launches``.
-        budget: Number of launches that may be measured.
-    """
+    """Return what to measure: kernels with an unknown verdict first, then by time, within a number of launches."""
     if not len(launches):
         return KernelChoice((), 0, 0.0)
     rows = launches.assign(function=launches["name"].map(function_of))

@@ -14,7 +14,7 @@ import numpy as np
 
 from nsyswrap.base.intervals import containing, union
 from nsyswrap.events import api_calls
-from nsyswrap.events.host_marks import find_marks, spans_of
+from nsyswrap.events.host_record import find_marks, spans_of
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.rules import host
 from nsyswrap.trace import tables

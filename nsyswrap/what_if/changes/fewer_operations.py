@@ -26,12 +26,7 @@ def fewer_operations(simulation: Simulation, lost: LostTime) -> WhatIf:
 
 
 def fused(gaps: Mapping[int, Spans], simulation: Simulation) -> WhatIf:
-    """Return the change "fuse operations": gaps between them are removed, and short kernels that a compiler may fuse.
-
-    Args:
-        gaps: The gaps between operations of each GPU.
-        simulation: The run as it was.
-    """
+    """Return the change "fuse operations": no gaps between them, and no short kernels that a compiler may fuse."""
     operations, ran = simulation.context.operations, simulation.operations
     kernels = ran[operations.kind[ran] == COMPUTE]
     length = operations.end - operations.start

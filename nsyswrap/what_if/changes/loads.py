@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nsyswrap.attribution.first_launches import find_loading_launches
+from nsyswrap.attribution.launch_pace import find_loading_launches
 from nsyswrap.base.intervals import union
 from nsyswrap.events import api_calls
 from nsyswrap.rules import idle

@@ -2,7 +2,7 @@
 
 from nsyswrap.base.intervals import union
 from nsyswrap.events import api_calls
-from nsyswrap.events.host_marks import find_marks, spans_of
+from nsyswrap.events.host_record import find_marks, spans_of
 from nsyswrap.rules import host
 from nsyswrap.what_if.affected_parts import inside_sample
 from nsyswrap.what_if.dependency_graph import Change

@@ -45,7 +45,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     steps, noted = Steps(), list[dict[str, Any]]()
     known = {
         key: Experiment(
-            key=key, place=0, name=key, sets="", undone="", alters=NOTHING, values=lambda _program: [""],
+            key=key, place=0, name=key, alters=NOTHING, values=lambda _program: [""],
             switch=steps.switch(part),
         )
         for key, part in (("gc", "cpu"), ("tf32", "gpu"))
@@ -56,7 +56,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     taken = turns.Turns(request, lambda event, **fields: noted.append({"event": event, **fields}), lambda: None)
     taken.program = program = TriedProgram(None)
     monkeypatch.setattr(TriedProgram, "ranks", property(lambda _self: 1))
-    assert program.loaders == []
+    assert not program.loaders
     schedule = taken.try_all(steps, 1e7)  # type: ignore[arg-type]
     for _ in schedule:
         steps.now_ns += max(steps.cpu, steps.gpu)

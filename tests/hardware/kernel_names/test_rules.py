@@ -1,6 +1,7 @@
 """The rules over kernel names: each example matches its rule first, patterns are cheap, fields are known."""
 
 import re
+from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]  # the parser of re, to read patterns with
 from re import _parser as parser  # type: ignore[attr-defined]
 
@@ -11,7 +12,11 @@ from nsyswrap.hardware.kernel_names.readers import READERS, value_of
 
 PRECISIONS = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4"}
 MATRIX = {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
-EXAMPLES = [(rule, example) for rule in RULES for example in rule.examples]
+# The names of real kernels of each rule, below its key.
+NAMES = Path(__file__).parents[2] / "data" / "kernel_rule_examples.txt"
+PARTS = (part.splitlines() for part in re.split(r"(?m)^\[", NAMES.read_text(encoding="utf-8"))[1:])
+OF_RULE = {key.removesuffix("]"): names for key, *names in PARTS}
+EXAMPLES = [(rule, example) for rule in RULES for example in OF_RULE.get(rule.key, ())]
 LONGEST_REPETITION = 400
 
 
@@ -27,7 +32,8 @@ def test_each_example_is_decided_by_its_rule_and_no_earlier_one() -> None:
 
 
 def test_each_rule_has_examples_and_a_source() -> None:
-    assert [rule.key for rule in RULES if not rule.examples or not rule.source.strip()] == []
+    assert [rule.key for rule in RULES if not OF_RULE.get(rule.key) or not rule.source.strip()] == []
+    assert OF_RULE.keys() == {rule.key for rule in RULES}
 
 
 def test_keys_are_unique_words() -> None:

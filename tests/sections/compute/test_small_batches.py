@@ -64,6 +64,13 @@ def test_the_memory_says_how_much_more_fits(tmp_path: Path) -> None:
     assert "room for 69.4 times as much" in finding.advice
 
 
+def test_layers_of_a_compiled_function_are_no_batches(tmp_path: Path) -> None:
+    """They cast their weights into the same memory, by kernels whose tensors are not known."""
+    cast = Made("triton_poi_fused__to_copy_0", [], [], 10, "triton_poi_fused__to_copy_0", module="layers.0")
+    layers = [each for at in range(8) for each in (cast, product(at))]
+    assert RULE not in findings(layers, tmp_path)
+
+
 @pytest.mark.parametrize(("count", "is_found"), [(4, True), (3, False)])
 def test_from_four_calls_on(count: int, *, is_found: bool, tmp_path: Path) -> None:
     assert (RULE in findings([product(each) for each in range(count)], tmp_path)) == is_found

@@ -1,0 +1,49 @@
+"""The program is the part of the recording that is like the steps alone."""
+
+import numpy as np
+import pytest
+from export_builder import ExportBuilder, trace_of
+from measured_costs import US
+
+from nsyswrap.hardware.steps_alone import ProcessSteps, StepsAlone
+from nsyswrap.loop.context import Settings, find_context
+from nsyswrap.program.program import part_like_alone
+from nsyswrap.report import choose_window
+
+
+def part(lengths: list[int], alone: list[int]) -> tuple[int, int]:
+    """Return the first measured step of the part, after two for warm-up, and the number of its steps.
+
+    Args:
+        lengths: The recorded steps, in us.
+        alone: The steps that were timed alone, in us.
+    """
+    builder, at = ExportBuilder(), 0
+    for number, length in enumerate([330, 330, *lengths]):
+        builder.kernel(at + 10 * US, at + 20 * US, "kernel", launched=(at, at + 8 * US))
+        builder.range(f"step {number}", at, at + length * US)
+        at += length * US
+    steps = StepsAlone((ProcessSteps(1, None, np.array(alone) * round(US)),))
+    context = find_context(trace_of(builder), Settings(steps_alone=steps))
+    whole = choose_window(context)
+    found = part_like_alone(context, whole)
+    inside = context.steps.measured_inside(found)
+    return int(((inside["start"].min() - whole.start_ns) > np.cumsum([0, *lengths]) * US).sum()), len(inside)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "alone", "found"),
+    [
+        ([330] * 20, [300] * 20, (0, 20)),
+        ([100, 200, *[330] * 18], [300] * 20, (2, 18)),
+        ([100, 200, *[330] * 18], [300] * 4, (0, 20)),
+        ([330, 900, 330, 900, *[330] * 16], [300] * 20, (4, 16)),
+        ([330] * 4 + [990] + [330] * 15, [300] * 19 + [900], (0, 20)),
+    ],
+    ids=["the same", "queue that fills up", "few steps alone", "memory is allocated", "as uneven alone"],
+)
+def test_the_part_has_the_mean_step_of_the_steps_alone(
+    lengths: list[int], alone: list[int], found: tuple[int, int]
+) -> None:
+    """It is the longest one."""
+    assert part(lengths, alone) == found
