@@ -11,9 +11,9 @@ from nsyswrap.trace.tables import array
 # A sample has at most this many operations. Source: ours; 9,716 operations and their launches took 4 ms of CPU time a
 # run.
 MOST_OPERATIONS = 12_000
-# One step may have more: what a step repeats, such as its microbatches, shows only in a whole one. Source: as above,
-# this many take 40 ms a run.
-MOST_OF_STEP = 100_000
+# One step may have so many times as many: what a step repeats, such as its microbatches, shows only in a whole one.
+# Ours: by the same measurement, 40 ms a run.
+LONGER_STEP = 8
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def choose_sample(launched: Times, steps: Steps, window: Window, most: int = MOS
     if len(start):
         count = np.searchsorted(inside, np.append(start, end[-1]))
         of_step = max(int(np.median(np.diff(count))), 1)
-        fitting = most // of_step or int(of_step <= MOST_OF_STEP)
+        fitting = most // of_step or int(of_step <= LONGER_STEP * most)
         if fitting:
             return _mean_run(start, end, min(fitting, len(start)), window)
     first = (len(inside) - most) // 2
