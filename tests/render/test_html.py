@@ -212,7 +212,12 @@ def test_the_title_is_the_program_that_ran() -> None:
 
 @pytest.mark.parametrize(
     ("command", "title"),
-    [(("torchrun", "-m", "pkg"), "torchrun"), ((), "capture.sqlite"), (("/usr/bin/", "x"), "/usr/bin/")],
+    [
+        (("torchrun", "-x", "pkg"), "torchrun"),
+        (("python", "-m", "known.gpt"), "known.gpt"),
+        ((), "capture.sqlite"),
+        (("/usr/bin/", "x"), "/usr/bin/"),
+    ],
 )
 def test_without_a_script_the_title_is_the_command_or_the_file(command: tuple[str, ...], title: str) -> None:
     report = hand_made.full_report()

@@ -99,6 +99,8 @@ def test_what_was_measured_is_beside_what_was_predicted(method: SavingMethod, wo
     assert card.measured == words
     assert effect_of(card)[2:5:2] == ("saves 27 ms", "simulated")
     assert words in html.unescape(render("html", replace(FULL, findings=(tried,), plan=TWO)))
+    measured = PlannedChange(tried.rule, between(99 * MS, 101 * MS), "measured")
+    assert card_of(tried, plan=Plan(111 * MS, (measured,))).measured == ""
 
 
 def test_without_steps_a_card_has_the_saving_of_the_window() -> None:
