@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pandas as pd
 import pytest
@@ -12,7 +13,7 @@ from export_builder import ExportBuilder
 
 import nsyswrap
 from nsyswrap.base.errors import ExportError, UsageError
-from nsyswrap.render import render
+from nsyswrap.render import documents
 from nsyswrap.report import build_report
 from nsyswrap.timeline.event_frames import COLUMNS
 
@@ -127,9 +128,11 @@ def test_without_nsys_an_nsys_rep_is_an_error_of_the_export(tmp_path: Path, monk
     assert "NSYSWRAP_NSYS" in caught.value.hint
 
 
-def test_jupyter_shows_a_capture_in_markdown(captures: Callable[[str], Path]) -> None:
+def test_jupyter_shows_the_short_page_in_a_frame_that_runs_nothing(captures: Callable[[str], Path]) -> None:
     run = nsyswrap.open(captures("cuda_graph_graph_trace"))
-    assert run._repr_markdown_() == render("markdown", run.report)
+    frame = ET.fromstring(run._repr_html_().replace("<iframe sandbox ", '<iframe sandbox="" '))  # noqa: S314 - our own
+    assert (frame.tag, frame.get("sandbox")) == ("iframe", "")
+    assert frame.get("srcdoc", "").split() == documents.render("report", "slim", run.report).split()
 
 
 def test_changing_a_frame_does_not_change_the_report(captures: Callable[[str], Path]) -> None:

@@ -40,7 +40,7 @@ PLANS = """
 Mean times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of
 the plan, with its range. Where these are not the planted faults alone, it is the step without the one fault, by its
 finding. Programs with several faults there, or whose step the report calls unknown, are left out. **width**: of the
-range, as a share of the measured step.
+range, as a share of the measured step. The rows are those where the range does not hold the step.
 
 | program | alone | with the fix | predicted | off | held | width |
 |---|---|---|---|---|---|---|
@@ -161,7 +161,7 @@ def page(results: Mapping[str, Any]) -> str:
         parts += [STEPS, *(f"{_step_line(each)}\n" for each in shown), _wrapped(said)]
         parts += [
             PLANS,
-            *(f"{_plan_line(each)}\n" for each in plans if each.found),
+            *(f"{_plan_line(each)}\n" for each in plans if each.found and not each.is_held),
             _wrapped(_summary("predicted step", plans)),
         ]
         parts += [VERDICTS, *map(_wrapped, _verdicts(rows))]

@@ -51,7 +51,7 @@ def test_sizes_are_binary(number: int, shown: str) -> None:
 
 
 def test_frequencies_have_three_significant_digits() -> None:
-    assert units.frequency(1_980_000_000) == "1.98 GHz"
+    assert units.text(1_980_000_000, "hz") == "1.98 GHz"
 
 
 @pytest.mark.parametrize(

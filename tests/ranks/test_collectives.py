@@ -192,6 +192,23 @@ def test_messages_are_matched_where_nccl_names_the_peers() -> None:
         assert [arrival[device, start] for device, start in pair] == [last, last]
 
 
+def test_a_part_of_a_job_may_begin_a_step_later_on_one_rank() -> None:
+    """Each rank has as many collectives of a communicator that NCCL names, but not the same ones."""
+    built = ExportBuilder()
+    for device in range(2):
+        process = global_id(50 + device)
+        built.domain("NCCL", 3, thread=process)
+        for number in range(device, device + 6):
+            at = 1_000_000 * (number + 1)
+            payload = '{"NCCL communicator ID":7,"Message size [bytes]":64}'
+            built.range("ncclAllReduce", at, at + 8, thread=process | 1, domain=3, jsonText=payload)
+            about = {"device": device, "process": process, "thread": process | 1, "stream": 8}
+            built.kernel(at + 100 + 50 * device, at + 900, REDUCE, launched=(at + 2, at + 4), **about)
+    found = collectives_of(trace_of(built))
+    assert found.matched.tolist() == [False] + [True] * 10 + [False]
+    assert {int(each) for each in found.arrival[found.matched] - found.start[found.matched]} == {0, 50}
+
+
 def all_to_all(starts: tuple[int, ...]) -> ExportBuilder:
     """Return ranks that exchange with all others in one kernel each, twice; the kernels of a round end together."""
     built = ExportBuilder()

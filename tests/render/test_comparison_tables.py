@@ -14,6 +14,7 @@ from nsyswrap.model import Severity
 from nsyswrap.render import comparison_tables, documents
 from nsyswrap.render.comparison_tables import changes
 from nsyswrap.render.document import Form, Table
+from nsyswrap.render.summary_model import place
 
 BASE = pairs.report(pairs.lengths(4.0))
 NEW = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="later")
@@ -177,8 +178,8 @@ def test_without_step_times_nothing_is_said_of_intervals() -> None:
 def test_a_finding_is_of_a_gpu_or_of_the_whole_capture() -> None:
     base = pairs.with_findings(BASE, ("a/x", Severity.NOTE, 1))
     pair = pairs.compared(base, base).findings[0]
-    assert comparison_tables.place_of(pair) == "GPU 0"
-    assert comparison_tables.place_of(replace(pair, device_id=None)) == "whole capture"
+    assert place(pair) == "GPU 0"
+    assert place(replace(pair, device_id=None)) == "whole capture"
     assert comparison_tables.headline_of(pair) == "a/x takes time."
     assert comparison_tables.headline_of(replace(pair, base=None, new=None)) == ""
 

@@ -16,7 +16,8 @@ import nsyswrap.report
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.intervals import merge, total
 from nsyswrap.model import Report, TimelineData, TimelineRow
-from nsyswrap.render import render, summary_model
+from nsyswrap.render import render
+from nsyswrap.render.gaps import longest
 from nsyswrap.report import build_report
 from nsyswrap.sections import idle as idle_section
 from nsyswrap.sections import ledger as ledger_section
@@ -202,7 +203,9 @@ def test_gaps_are_listed_longest_first(real_report: RealReport) -> None:
     assert lengths == sorted(lengths, reverse=True)
     assert {gap.device_id for gap in data.gaps} == {0, 1}
     # A number in the address leads to the same gap as a row of the page's table.
-    listed, _, _ = summary_model.worst_gaps(report, 10)
+    table = report.rows("idle", "gaps")
+    assert table is not None
+    listed, _, _ = longest(table, 10)
     assert [tuple(gap) for gap in data.gaps[:10]] == [(gap.device_id, gap.start_ns, gap.end_ns) for gap in listed]
     assert all(report.window.start_ns <= gap.start_ns < gap.end_ns <= report.window.end_ns for gap in data.gaps)
 
