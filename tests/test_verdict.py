@@ -82,7 +82,7 @@ def test_the_step_alone_is_stated_where_it_is_known() -> None:
     assert verdict(finding(), step=step)[0].endswith(" A step takes 85.0 ms; about 64 with CUDA graphs.")
 
 
-@pytest.mark.parametrize(("count", "caution"), [(4, ", by a few steps only"), (5, "")])
+@pytest.mark.parametrize(("count", "caution"), [(4, ", in 4 steps only"), (5, "")])
 def test_a_time_of_few_steps_has_a_caution(count: int, caution: str) -> None:
     text, _ = verdict(finding(saving=None), step=StepTimes(count, 100 * MS))
     assert text.endswith(f" A step takes {units.duration(S / count)} as recorded{caution}.")

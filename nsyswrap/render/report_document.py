@@ -65,6 +65,8 @@ _FEW = 10
 _MOST_RANKS = 8
 _MOST_COLUMNS = 8
 _MOST_PARTS = 4
+# Of fewer steps, nine in ten are all.
+_MANY = 10
 _LEDGER, _IDLE = "GPU time breakdown", "Why the GPU was idle"
 
 
@@ -307,7 +309,7 @@ def _steps_in_words(report: Report, section: Section) -> str:
     if high > WIDEST_FACTOR * low:
         words.append(f"very uneven: 5 % under {units.duration(low)}, 5 % over {units.duration(high)}")
     elif units.duration(low) != units.duration(high):
-        words.append(f"nine in ten take {units.duration_range(low, high)}")
+        words.append(f"{'mostly' if measured < _MANY else 'nine in ten take'} {units.duration_range(low, high)}")
     if late_ns:
         words.append(
             f"{units.counted(int(found.get('outlier_count', 0)), 'outlier')}, {units.duration(late_ns)} too long"

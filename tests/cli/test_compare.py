@@ -207,3 +207,9 @@ def test_several_runs_of_a_side_give_run_to_run_intervals(tmp_path: Path) -> Non
     assert "3 runs, the median one: " in " ".join(text.split())
     for form in ("markdown", "html"):
         assert "from the differences between runs" in run(*arguments, "--format", form).output
+
+
+def test_a_base_that_is_not_there_is_named_with_all_that_it_may_be() -> None:
+    result = CliRunner().invoke(cli, ["compare", "nothing", "nothing"])
+    assert result.exit_code == 1
+    assert "nothing does not exist\nhint: give a folder that profile wrote, a report.json" in result.stderr
