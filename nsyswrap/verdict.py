@@ -182,7 +182,7 @@ def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKi
 def _now(step: CurrentStep) -> str:
     """Return the time of a step in words, with a caution where few steps were measured."""
     recorded = " as recorded" if step.is_recorded else ""
-    few = ", by a few steps only" if step.is_of_few else ""
+    few = f", in {step.count} steps only" if step.is_of_few else ""
     return f"A step takes {units.duration(step.length.point)}{recorded}{few}"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import units
-from nsyswrap.base.errors import CannotTellError, UsageError
+from nsyswrap.base.errors import CannotTellError, ExportError, UsageError
 from nsyswrap.capture.result_folder import EXPORT_NAME
 from nsyswrap.cli.inputs import ReadOptions, report_from
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
@@ -128,6 +128,9 @@ def report_at(path: Path, options: ReadOptions, *, with_timeline: bool = False) 
     In a folder it reads report.json, or the export where an option changes how it is read. A timeline comes from the
     export, which need not be there.
     """
+    if not path.exists():
+        hint = "give a folder that profile wrote, a report.json, a .nsys-rep or a .sqlite export"
+        raise ExportError(f"{path} does not exist", hint=hint)
     if not path.is_dir():
         return report_from(path, options, with_timeline=with_timeline)
     export = path / EXPORT_NAME

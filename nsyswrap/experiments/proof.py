@@ -53,12 +53,12 @@ class Prover:
         Raises:
             NoMoreRunsError: The budget has ended, or the user does not allow more runs.
         """
-        alters, new = alters_of(variant), self._session.recorded(variant)
+        altered, new = {alters_of([each]) for each in variant}, self._session.recorded(variant)
         if new.exit_code:
             return WorkProof(agree=None, words=f"The work of the changed program cannot be recorded: {ending_of(new)}.")
         has_workers = any(each["workers"] for answer in (self._base, new) for each in answer.of("ready"))
         # What alters nothing may differ by as much as two runs of the program itself.
-        roundoff = 0.0 if alters == NOTHING else max(roundoff_of(_work(each)) for each in (self._base, new))
+        roundoff = 0.0 if altered == {NOTHING} else max(roundoff_of(_work(each)) for each in (self._base, new))
         known: list[RoundingGrowth | None] = []
 
         def run_of(answer: Answer) -> WorkRun:
@@ -70,7 +70,7 @@ class Prover:
             return known[0]
 
         found = compared(run_of(self._base), run_of(new), growth, lambda: run_of(self._session.recorded(variant)))
-        return _proof((*found, *self._losses(timed, growth)), alters)
+        return _proof((*found, *self._losses(timed, growth)), altered)
 
     def _losses(self, timed: Sequence[Answer], growth: Callable[[], RoundingGrowth | None]) -> list[WorkCheck]:
         """Return the check of the losses of timed runs, in which compiled code ran; none for a program without."""
@@ -127,7 +127,7 @@ def _run_with(losses: Iterable[float]) -> WorkRun:
     return WorkRun(0, (), ({"pid": 0, "problem": "", "events": events, "parameters": {}},), {})
 
 
-def _proof(found: tuple[WorkCheck, ...], alters: str) -> WorkProof:
+def _proof(found: tuple[WorkCheck, ...], altered: set[str]) -> WorkProof:
     outcome = worst(found)
     words = Verification("", "", outcome, found, None, (), VerifyOptions()).verdict
     words = words.replace("NEW", "the changed program").replace("BASE", "the unchanged one")
@@ -137,9 +137,8 @@ def _proof(found: tuple[WorkCheck, ...], alters: str) -> WorkProof:
         return WorkProof(
             agree=True, words=f"{words} Losses: {losses[-1][0].lower()}{losses[-1][1:]}" if losses else words
         )
-    is_altered = alters == MATHEMATICS or (
-        alters == RANDOM and all(each.is_value or each.outcome is not WorkOutcome.OTHER for each in found)
-    )
-    if outcome is WorkOutcome.OTHER and is_altered:
-        return WorkProof(agree=None, words=f"{words} The changes alter {alters}: compare a whole training.")
+    are_values = all(each.is_value for each in found if each.outcome is WorkOutcome.OTHER)
+    kinds = altered & ({MATHEMATICS, RANDOM} if are_values else {MATHEMATICS})
+    if outcome is WorkOutcome.OTHER and kinds:
+        return WorkProof(agree=None, words=f"{words} The changes alter {min(kinds)}: compare a whole training.")
     return WorkProof(agree=None if outcome is WorkOutcome.CANNOT_TELL else False, words=words)

@@ -28,7 +28,7 @@ from nsyswrap.experiments.outcome import (
 from nsyswrap.experiments.process_turns import ProcessTurns, Variant
 from nsyswrap.experiments.proof import Prover
 from nsyswrap.experiments.request import Answer, run_request
-from nsyswrap.experiments.tried.experiment import MATHEMATICS, parts_of, spec_of
+from nsyswrap.experiments.tried.experiment import MATHEMATICS, RANDOM, parts_of, spec_of
 from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET
 from nsyswrap.experiments.try_runs import NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
@@ -188,6 +188,10 @@ class _Search:
         prover = Prover(self._session, base)
         proof = prover.prove(self._base, new)
         self._notes.append(proof.words)
+        plain = [each for each in self._base if alters_of([each]) != RANDOM]
+        if proof.agree is None and 0 < len(plain) < len(self._base):
+            proof = prover.prove(plain, [])
+            self._notes.append(f"Without those that alter random numbers: {proof.words[0].lower()}{proof.words[1:]}")
         if proof.agree is False:
             self._leave_out(prover)
             return

@@ -14,6 +14,7 @@ A compiled model is not compiled here: PyTorch does not compile under a dispatch
 """
 
 import atexit
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -199,9 +200,10 @@ class WorkRecord:
             "written": {path: _size(path) for path in sorted(self._written) if os.path.exists(path)},
         }
         path = os.path.join(self._folder, f"{os.getpid()}{SUFFIX}")
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump(found, file)
-        os.replace(f"{path}.new", path)
+        with contextlib.suppress(OSError):  # a worker may end after the program, when the folder is gone
+            with open(f"{path}.new", "w", encoding="utf-8") as file:
+                json.dump(found, file)
+            os.replace(f"{path}.new", path)
 
     def _observe(self, note: Callable[[], None]) -> None:
         """Call a function of ours whose operators do not count; its errors do not reach the program."""

@@ -133,6 +133,17 @@ def test_random_numbers_may_differ_where_a_change_implies_that() -> None:
     assert "The changes alter random numbers: compare a whole training." in trial.notes[0]
 
 
+def test_random_numbers_may_differ_beside_a_change_of_rounding() -> None:
+    """Without the change of random numbers, the other is compared."""
+    program = Program({"fused": 0.8, "persistent": 0.8}, losses={"persistent": [1.0, 0.9, 0.25]})
+    trial = program.tried("fused", "persistent")
+    assert [each.spec for each in trial.kept] == ["fused", "persistent"]
+    assert "alter random numbers" in trial.notes[0]
+    assert "random numbers: the changed program does the same work" in trial.notes[1]
+    program.losses = {"persistent": [1.0, 0.9, 0.25], "fused": [1.0, 0.5, 0.9]}
+    assert [each.spec for each in program.tried("fused", "persistent").kept] == ["persistent"]
+
+
 def test_nothing_is_compared_where_nothing_helps() -> None:
     program = Program({"fused": 1.2})
     trial = program.tried("fused")

@@ -1,5 +1,6 @@
 """The experiment "compile": torch.compile of the models that the loop calls."""
 
+from collections.abc import Callable
 from typing import Any
 
 from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
@@ -26,7 +27,7 @@ def _switch(program: TriedProgram, mode: str) -> Undo:
     for model in program.models:
         key = ("compile", id(model), mode)
         if key not in program.kept:
-            program.kept[key] = program.torch.compile(model._call_impl, mode=mode)  # noqa: SLF001 - as Module.compile
+            program.kept[key] = program.torch.compile(_call_of(model), mode=mode)
         model._compiled_call_impl = program.kept[key]  # noqa: SLF001
 
     def undo() -> None:
@@ -34,6 +35,15 @@ def _switch(program: TriedProgram, mode: str) -> Undo:
             model._compiled_call_impl = None  # noqa: SLF001
 
     return undo
+
+
+def _call_of(model: Any) -> Callable[..., Any]:
+    """Return a function that calls a model: torch compiles no code of its own modules unless other code calls it."""
+
+    def called(*inputs: Any, **named: Any) -> Any:
+        return model._call_impl(*inputs, **named)  # noqa: SLF001 - as Module.compile
+
+    return called
 
 
 EXPERIMENTS = (

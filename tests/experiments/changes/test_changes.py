@@ -4,6 +4,7 @@ import ast
 import copy
 import gc
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,20 +13,22 @@ torch = pytest.importorskip("torch")
 
 from nsyswrap.experiments.changes import experiments  # noqa: E402
 from nsyswrap.experiments.tried.experiment import Experiment, NotApplicableError, parts_of, spec_of  # noqa: E402
-from nsyswrap.experiments.tried.program import TriedProgram  # noqa: E402
+from nsyswrap.experiments.tried.program import Alive, TriedProgram  # noqa: E402
 from nsyswrap.rules import RULES  # noqa: E402
 
 
 @pytest.fixture
-def program() -> TriedProgram:
+def program() -> Iterator[TriedProgram]:
     """Return a program with one model and one optimizer, which has stepped."""
     found = TriedProgram(torch)
     model = torch.nn.Linear(3, 3)
     optimizer = torch.optim.AdamW(model.parameters())
-    found.models, found.optimizers, found.keeps_gradients = [model], [optimizer], True
+    found.models.add(model)
+    found.optimizers.add(optimizer)
+    found.keeps_gradients = True
     model(torch.ones(2, 3)).sum().backward()
     optimizer.step()
-    return found
+    yield found  # noqa: PT022 - the model lives as long
 
 
 def switched(program: TriedProgram, key: str, value: str = "") -> Any:  # noqa: ANN401 - what undoes it
@@ -69,7 +72,9 @@ def test_an_optimizer_gets_its_form_and_its_state_back(program: TriedProgram, fo
 
 
 def test_an_optimizer_without_a_form_is_left_alone(program: TriedProgram) -> None:
-    program.optimizers = [torch.optim.LBFGS(program.models[0].parameters())]
+    optimizer = torch.optim.LBFGS(program.models[0].parameters())
+    program.optimizers = Alive()
+    program.optimizers.add(optimizer)
     with pytest.raises(NotApplicableError, match="no optimizer of the program has a fused form"):
         experiments()["fused"].values(program)
 
@@ -120,6 +125,22 @@ def test_a_model_calls_compiled_code_until_it_is_undone(program: TriedProgram, m
         undo()
         assert vars(model)["_compiled_call_impl"] is None
     assert made == ["default"]
+
+
+@pytest.mark.slow
+def test_a_module_of_torch_itself_is_compiled(program: TriedProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of nn.Linear, unlike that of a program's own class, is left out where torch sees it first."""
+    graphs = list[Any]()
+    compiled = torch.compile
+
+    def keep(graph: Any, _inputs: object) -> Any:  # noqa: ANN401 - a backend
+        graphs.append(graph)
+        return graph
+
+    monkeypatch.setattr(torch, "compile", lambda call, mode: compiled(call, backend=keep) if mode else None)
+    switched(program, "compile", "default")
+    program.models[0](torch.ones(2, 3))
+    assert len(graphs) == 1
 
 
 def test_the_text_of_an_experiment_holds_its_value() -> None:
