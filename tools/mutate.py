@@ -245,7 +245,7 @@ def _first_failure(mutation: Mutation, items: Sequence[pytest.Item]) -> str:
     """Return the name of the first test that fails with a mutation."""
     try:
         _change(mutation)
-    except Exception:  # noqa: BLE001 - whatever a module says of a wrong number
+    except Exception:  # noqa: BLE001 - whatever a module raises at a wrong number
         return AT_IMPORT
     for item, after in zip(items, [*items[1:], None], strict=True):
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=after)):
