@@ -519,7 +519,7 @@ def _differs_in_turn(context: TraceContext) -> bool:
     step = _measured_step(context, rows)
     blocks = coded(frame, "grid_blocks")[operations.row[rows]]
     work = pd.DataFrame({"step": step, "device": operations.device_id[rows], "blocks": blocks})[step >= 0]
-    # The host of one rank may be steps ahead, so the name says which step it is.
+    # The host of one rank may be steps ahead, so a step is known by its name.
     work["step"] = context.steps.frame["name"].astype(str).to_numpy()[work["step"]]
     sums = work.pivot_table(index="step", columns="device", values="blocks", aggfunc="sum").dropna()
     if len(sums) < FEWEST_STEPS or sums.shape[1] < 2:  # noqa: PLR2004 - a rank is compared with another

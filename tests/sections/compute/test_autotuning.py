@@ -16,7 +16,9 @@ FORWARD = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tile
 LOOP = "void at::native::vectorized_elementwise_kernel<8, at::native::AddFunctor>(int)"
 
 
-def finding(tiles: tuple[int, ...], times: int, other: str = "", built_us: int = 0) -> Finding | None:
+def finding(
+    tiles: tuple[int, ...], times: int, other: str = "", built_us: int = 0, *, clears: bool = False
+) -> Finding | None:
     """Return the finding on steps that run each algorithm some times, waiting after each, and then work.
 
     Args:
@@ -24,6 +26,7 @@ def finding(tiles: tuple[int, ...], times: int, other: str = "", built_us: int =
         times: How often each of them runs.
         other: A kernel that runs after each of them; none without it.
         built_us: How long the host builds algorithms before that.
+        clears: Whether the library clears its memory before the first one.
     """
     built, at = ExportBuilder().gpu(), 0
     for number in range(STEPS):
@@ -33,6 +36,9 @@ def finding(tiles: tuple[int, ...], times: int, other: str = "", built_us: int =
             at += built_us * US
         built.call("cudaDeviceSynchronize", at, at + US)
         at += 2 * US
+        if clears:
+            built.fill(at, at + US, launched=(at, at + US))
+            at += 2 * US
         for name in [FORWARD.format(each) for each in tiles for _ in range(times)]:
             for each in filter(None, (name, other)):
                 built.kernel(
@@ -62,8 +68,10 @@ def test_algorithms_that_are_timed_are_named() -> None:
     assert "6 times" in found.evidence[0]
 
 
-def test_what_builds_the_algorithms_belongs_to_it() -> None:
-    found, built = finding((64, 128, 256, 192), 2), finding((64, 128, 256, 192), 2, built_us=500)
+@pytest.mark.parametrize("clears", [False, True])
+def test_what_builds_the_algorithms_belongs_to_it(*, clears: bool) -> None:
+    """A memset before the first algorithm is the library's own."""
+    found, built = (finding((64, 128, 256, 192), 2, built_us=each, clears=clears) for each in (0, 500))
     assert found is not None
     assert built is not None
     assert built.lost_ns - found.lost_ns == pytest.approx((STEPS - 1) * 500 * US, rel=0.01)
