@@ -213,13 +213,23 @@ class Mutations:
             near, others = nearest(each.path)
             jobs.append([item for file in (near if self.near_only else near + others) for item in by_file[file]])
         with ThreadPoolExecutor(self.workers) as pool:
-            for each, test in zip(self.wanted, pool.map(partial(_in_process, session), self.wanted, jobs), strict=True):
+            for each, test in zip(self.wanted, pool.map(partial(_killer, session), self.wanted, jobs), strict=True):
                 self.killers.append(test)
                 print(f"{each}: {f'killed by {test}' if test else 'SURVIVED'}", flush=True)
         return True
 
 
-def _in_process(session: pytest.Session, mutation: Mutation, items: Sequence[pytest.Item]) -> str:
+def _killer(session: pytest.Session, mutation: Mutation, items: Sequence[pytest.Item]) -> str:
+    """Return the first test that fails with a mutation and passes without it, empty if there is none."""
+    while found := _in_process(session, mutation, items):
+        alone = [item for item in items if item.nodeid == found]
+        if not alone or not _in_process(session, None, alone):
+            break
+        items = [item for item in items if item.nodeid != found]
+    return found
+
+
+def _in_process(session: pytest.Session, mutation: Mutation | None, items: Sequence[pytest.Item]) -> str:
     """Run tests with a mutation in a process of its own until one fails; return its name, empty if all pass."""
     reader, writer = os.pipe()
     folder = tempfile.mkdtemp(prefix="mutate-")
@@ -243,10 +253,11 @@ def _in_process(session: pytest.Session, mutation: Mutation, items: Sequence[pyt
     return NO_END if os.WIFSIGNALED(status) else found
 
 
-def _first_failure(mutation: Mutation, items: Sequence[pytest.Item]) -> str:
-    """Return the name of the first test that fails with a mutation."""
+def _first_failure(mutation: Mutation | None, items: Sequence[pytest.Item]) -> str:
+    """Return the name of the first test that fails with a mutation, or without one."""
     try:
-        _change(mutation)
+        if mutation:
+            _change(mutation)
     except Exception:  # noqa: BLE001 - a module may refuse a number in any way
         return AT_IMPORT
     for item, after in zip(items, [*items[1:], None], strict=True):
