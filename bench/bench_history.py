@@ -54,7 +54,7 @@ from nsyswrap.runs.history import (  # noqa: E402
     History,
     open_history,
 )
-from nsyswrap.runs.run import STEP_FIELDS, Program, RunRow  # noqa: E402
+from nsyswrap.runs.run import Program, RunRow  # noqa: E402
 from nsyswrap.runs.tables import ACCOUNTS, FACTS, FINDINGS, RUNS  # noqa: E402
 
 AT_ONCE = 5_000
@@ -67,6 +67,8 @@ KINDS = ("noise", "levels", "drift", "load")
 NOISE = 0.02
 # Runs of one level, the largest change from one to the next, and the drift of a run.
 LEVEL_RUNS, LEVEL, DRIFT = 40, 0.05, 0.0005
+# The times of a step that a run keeps.
+STEP_TIMES = ("mean_ns", "median_ns", "p05_ns", "p25_ns", "p75_ns", "p95_ns", "stddev_ns")
 # How much of the load of a run is left in the next one.
 LASTS = 0.8
 PROGRAM = """
@@ -146,7 +148,7 @@ def _copy(row: dict[str, Any], number: int, factor: float) -> dict[str, Any]:
     day, second = divmod(number * 61, 86_400)
     started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(1_780_000_000 + day * 86_400 + second))
     commit = hashlib.sha256(str(number // 43 // RUNS_OF_COMMIT).encode()).hexdigest()[:40]
-    times = {name: row[name] and row[name] * factor for name in STEP_FIELDS if name.endswith("_ns")}
+    times = {name: row[name] and row[name] * factor for name in STEP_TIMES}
     of_copy = {"run_id": digest, "content": digest, "started_utc": started, "commit": commit, "committed_s": number}
     return {**row, **times, **of_copy}
 

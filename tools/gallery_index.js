@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const form = document.querySelector("form");
-  const cards = [...document.querySelectorAll("article[id]")].map((card) => ({ card, text: card.textContent.toLowerCase() }));
+  const cards = [...document.querySelectorAll("article")].map((card) => ({ card, text: card.textContent.toLowerCase() }));
   const read = () => Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim()));
   function show() {
     const { words = "", finding, model, tensor } = read();

@@ -115,8 +115,9 @@ def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
     said, predicted, near = "none" if first is None else f"`{first.rule}`", "-", "-" if measured is None else "no"
     if first is not None and first.rule == RANK:
         said = first.headline.split(":")[0]
-    if first is not None and case.fixed and is_right(case, report) and first.saving is not None:
-        low, point, high = (each / count / 1e6 for each in first.saving.in_order)
+    cause = first if planted is not None else next((each for each in report.findings if each.rule in case.rule), None)
+    if cause is not None and case.fixed and is_right(case, report) and cause.saving is not None:
+        low, point, high = (each / count / 1e6 for each in cause.saving.in_order)
         predicted = f"{point:.1f} ({low:.1f} to {high:.1f})"
         near = "yes" if measured is not None and abs(point - measured) <= NEAR * measured else near
     cells = (

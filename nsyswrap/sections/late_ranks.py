@@ -35,8 +35,8 @@ def find_findings(
 ) -> tuple[Finding, ...]:
     """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance.
 
-    Where the simulation predicts, at most half of the waits may cost nothing. Hosts that take equally long for a step
-    may keep a distance: the GPU of one waits in each step for that of the other, and else would wait for its own host.
+    Where the simulation predicts, half of the waits may cost something. Hosts that take equally long for a step may
+    keep a distance: the GPU of one waits in each step for that of the other, and else would wait for its own host.
     """
     context = simulation.context
     errors = context.settings.clock_errors

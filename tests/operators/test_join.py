@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from export_builder import MAIN, PROCESS, ExportBuilder
+from export_builder import MAIN, ExportBuilder
 from xray_program import LAUNCHES, STEP_NS, context_of, program, record
 
 from nsyswrap.events.xray_record import read_xray
@@ -184,11 +184,11 @@ def test_nodes_of_a_graph_have_the_line_that_launches_it_and_no_operator(tmp_pat
     """Their operators ran when the graph was captured, before the X-ray step."""
     builder = program(STEPS)
     for number in range(len(STEPS) + 1):
-        call, nodes = number * STEP_NS + 700_000, {"correlation": 9_000 + number, "process": PROCESS}
-        builder.call("cudaGraphLaunch_v10000", call, call + 2_000, correlation=9_000 + number)
+        call, launch = number * STEP_NS + 700_000, 9_000 + number
+        builder.call("cudaGraphLaunch_v10000", call, call + 2_000, correlation=launch)
         for node in (1, 2):
             begin = call + 10_000 * node
-            builder.kernel(begin, begin + 5_000, f"node_{node}", graph_node=node, **nodes)
+            builder.kernel(begin, begin + 5_000, f"node_{node}", graph_node=node, correlation=launch)
     call = len(STEPS) * STEP_NS + 700_000
     builder.range("nsyswrap xray 2", call - 900, call + 3_900, domain=3)
     found = calls_of(builder, tmp_path)
