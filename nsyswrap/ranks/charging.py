@@ -5,7 +5,7 @@ rank are followed one by one, in order of time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -54,10 +54,6 @@ class Charges:
     def of(self, rows: Indices | npt.NDArray[np.bool_]) -> "Charges":
         """Return some of the charges."""
         return Charges(*(getattr(self, each.name)[rows] for each in fields(self)))
-
-    def stretched(self, factor: float) -> "Charges":
-        """Return the charges with waits that are longer by a factor."""
-        return replace(self, wait_ns=np.rint(self.wait_ns * factor).astype(np.int64))
 
 
 _NO_ROWS = np.empty(0, np.intp)
