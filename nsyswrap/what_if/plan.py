@@ -12,7 +12,7 @@ stronger one counts (``DependencyGraph.weights``). A change may save time only t
 and a GPU that take equally long hide one another. So where no change alone saves enough, two at once are tried.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -63,6 +63,8 @@ class _Reached:
 def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: CurrentStep | None) -> Plan:
     """Return the changes in the order that helps most, with the time of a step after each.
 
+    What is only a note comes after all that is a warning or a problem.
+
     Args:
         simulation: The run as it was; None where nothing was simulated.
         findings: All findings of the report; those with a simulated saving can be planned.
@@ -75,7 +77,10 @@ def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: 
     if simulation is None or not simulation.predicts or not candidates:
         return Plan(notes=(NOT_SIMULATED,) if left else ())
     reached, changes = _Reached((), simulation.simulated_ns or 0), list[PlannedChange]()
-    while more := _next(simulation, reached, [each for each in candidates if each not in reached.chosen]):
+    firm = {each.rule for each in findings if each.severity is not Severity.NOTE}
+    while more := next(
+        filter(None, (_next(simulation, reached, _open(candidates, reached, rules)) for rules in (firm, None))), None
+    ):
         for each in more:
             reached = each
             after = step.after(saving_of(simulation, *each.fixes), set_by_host(simulation, *each.fixes))
@@ -97,6 +102,11 @@ def find_candidates(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
         if isinstance(each.what_if, WhatIf):
             found.setdefault(each.rule, []).append(each.what_if)
     return tuple(Candidate(rule, tuple(dict.fromkeys(mine))) for rule, mine in found.items())
+
+
+def _open(candidates: Sequence[Candidate], reached: _Reached, rules: Collection[str] | None) -> list[Candidate]:
+    """Return what is not chosen yet, of some rules; of all where they are None."""
+    return [each for each in candidates if each not in reached.chosen and (rules is None or each.rule in rules)]
 
 
 def _with(simulation: Simulation, reached: _Reached, candidate: Candidate) -> _Reached:

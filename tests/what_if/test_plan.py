@@ -72,6 +72,13 @@ def test_the_change_that_saves_most_comes_first_and_the_next_is_on_top_of_it() -
     assert plan.notes == ("After that, the CPU sets the pace.",)
 
 
+def test_a_note_comes_after_warnings_and_problems() -> None:
+    """It saves more, and nobody has shown that it is needed."""
+    findings = [finding("a/note", host((30, 80)), Severity.NOTE), finding("b/warning", host((10, 40)))]
+    changes = find_plan(launching(), findings, STEP).changes
+    assert [(each.rule, each.step.point) for each in changes] == [("b/warning", 70_000), ("a/note", 30_000)]
+
+
 def test_a_change_that_may_save_nothing_widens_the_range_of_its_row_and_of_those_after_it() -> None:
     """The first change saves 60 of 100 µs or nothing. The second one saves 10 µs in any case, with its own error."""
     findings = [finding("a/x", host((10, 70)), or_nothing=True), finding("b/x", host((75, 85)))]
