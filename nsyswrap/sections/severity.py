@@ -7,7 +7,7 @@ from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, Saving
 # A finding is a note from 2 % of the window, a warning from 5 %, a problem from 20 %. Source: torch_tb_profiler advises
 # from 5 % of the step; the other two are ours, so that a CI job does not report noise.
 NOTE_SHARE, WARNING_SHARE, PROBLEM_SHARE = 0.02, 0.05, 0.20
-# What takes more of the window than this is no mere note, even if the change that was simulated saves little. Ours.
+# What takes more of the window than this is no mere note, even if the change saves little as it is simulated. Ours.
 MOST_SHARE = 0.50
 MORE_THAN_LOST = "it saves more than the time lost: operations after it begin earlier as well"
 
@@ -20,7 +20,8 @@ def worth_printing(lost_ns: int, window: Window) -> bool:
 def severity_of(lost_ns: int, saving: Saving, window: Window) -> Severity:
     """Return the severity of a finding: by its time lost, or by the least that it saves where that is more."""
     share = max(lost_ns, saving.time.low if saving.time else 0) / window.length_ns
-    if share < WARNING_SHARE or (_saves_little(saving, window) and share <= MOST_SHARE):
+    is_known = share <= MOST_SHARE or saving.method == "benchmarked"
+    if share < WARNING_SHARE or (_saves_little(saving, window) and is_known):
         return Severity.NOTE
     return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
 

@@ -1,11 +1,13 @@
 """Severity depends on the share of the window and on the saving of a fix."""
 
+from dataclasses import replace
+
 import pytest
 from analysis_fixtures import window
 from savings import ends_of
 
 from nsyswrap.base.interval import between
-from nsyswrap.model import Finding, Severity
+from nsyswrap.model import Finding, SavingMethod, Severity
 from nsyswrap.sections.severity import MORE_THAN_LOST, make_finding, severity_of, worth_printing
 from nsyswrap.what_if.saving import NO_SAVING, Saving
 
@@ -79,6 +81,14 @@ def test_severity_follows_what_is_saved_at_least_where_that_is_more(least: int, 
 def test_a_saving_below_one_per_cent_of_the_window_is_a_note(saving: Saving, severity: str) -> None:
     """The mean of the least and the most counts; half of the window is lost."""
     assert made(500, saving).severity == severity
+
+
+@pytest.mark.parametrize(("method", "severity"), [("simulated", "problem"), ("benchmarked", "note")])
+def test_what_takes_most_of_the_window_is_a_note_only_where_the_change_was_measured(
+    method: SavingMethod, severity: str
+) -> None:
+    """It takes 900 of 1000 ns, and the change saves nothing."""
+    assert made(900, replace(saves(0, 0), method=method)).severity == severity
 
 
 def test_a_saving_that_cannot_be_predicted_is_none_and_does_not_soften() -> None:
