@@ -105,7 +105,7 @@ def find_candidates(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
 
 
 def _open(candidates: Sequence[Candidate], reached: _Reached, rules: Collection[str] | None) -> list[Candidate]:
-    """Return what is not chosen yet, of some rules; of all where they are None."""
+    """Return what is not chosen yet: of some rules, or of all where none are given."""
     return [each for each in candidates if each not in reached.chosen and (rules is None or each.rule in rules)]
 
 

@@ -73,7 +73,7 @@ def test_the_change_that_saves_most_comes_first_and_the_next_is_on_top_of_it() -
 
 
 def test_a_note_comes_after_warnings_and_problems() -> None:
-    """It saves more, and nobody has shown that it is needed."""
+    """It saves more, by a simulation alone."""
     findings = [finding("a/note", host((30, 80)), Severity.NOTE), finding("b/warning", host((10, 40)))]
     changes = find_plan(launching(), findings, STEP).changes
     assert [(each.rule, each.step.point) for each in changes] == [("b/warning", 70_000), ("a/note", 30_000)]
