@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,7 +17,7 @@ from nsyswrap.hardware.kernel_names.user_rules import read_rules
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Finding, Report, Section
-from nsyswrap.render import render
+from nsyswrap.render import documents
 from nsyswrap.report import check_request, report_of
 from nsyswrap.timeline.event_frames import COLUMNS, event_frames
 from nsyswrap.trace.load import load_export
@@ -118,8 +119,9 @@ class OpenedCapture:
     def __repr__(self) -> str:
         return f"<nsyswrap capture {self.trace.capture.name}>"
 
-    def _repr_markdown_(self) -> str:
-        return render("markdown", self.report)
+    def _repr_html_(self) -> str:
+        page = escape(documents.render("report", "slim", self.report))
+        return f'<iframe sandbox srcdoc="{page}" title="Report" width="100%" height="900"></iframe>'
 
 
 def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option

@@ -145,6 +145,12 @@ def report_on(path: Path) -> Report | NsyswrapError:
         return error
 
 
+@cache
+def before_of(path: Path) -> Report:
+    """Return the report on a whole export."""
+    return build_report(load_export(path))
+
+
 def check(path: Path, before: Report, *, is_shown: bool) -> None:
     """Check the laws of an incomplete export: it may also be refused, in one line that says what to do."""
     report = report_on(path)
@@ -170,7 +176,7 @@ def check(path: Path, before: Report, *, is_shown: bool) -> None:
 def test_a_missing_table_is_no_missing_work(name: str, way: str, of: int, folder: Path) -> None:
     """Each table in turn is absent, or has no rows: one in `of`. Labels of numbers are the same in all versions."""
     path = whole(name, folder)
-    before = build_report(load_export(path))
+    before = before_of(path)
     for table in [each for each in filled(path) if not each.startswith("ENUM_")][::of]:
         incomplete = changed(path, folder / "incomplete.sqlite", [f'{way} "{table}"'])
         check(incomplete, before, is_shown=table in SHOWN_BY_CALLS)
@@ -192,5 +198,5 @@ def without_rows(path: Path, rows: str) -> list[str]:
 def test_missing_records_of_the_gpu_are_no_missing_work(name: str, rows: str, folder: Path) -> None:
     """Those of one process, one GPU, every other one, and those of lost buffers."""
     path = whole(name, folder)
-    before = build_report(load_export(path))
+    before = before_of(path)
     check(changed(path, folder / "incomplete.sqlite", without_rows(path, rows)), before, is_shown=True)

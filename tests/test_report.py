@@ -112,10 +112,6 @@ def test_a_window_beyond_the_recorded_events_is_cut_with_a_note(
     assert report.notes[0].count("beyond what was recorded") == 1
 
 
-def test_a_window_inside_the_recorded_events_has_no_note(trained: Trace) -> None:
-    assert not any("--window" in note for note in part_of(trained, "ledger", "1:2").notes)
-
-
 @pytest.mark.parametrize("wanted", ["1000:2000", "-3:-2", "6:7"])
 def test_a_window_without_recorded_events_is_a_usage_error(wanted: str, trained: Trace) -> None:
     """Otherwise the GPU would count as idle for all of it."""
@@ -137,11 +133,6 @@ def test_patterns_that_match_nothing_are_noted(trained: Trace) -> None:
     assert steps.notes == ("No range matches --step-range nosuch.",)
     with pytest.raises(CannotTellError, match="no range matches --step-range nosuch"):
         build_report(trained, STEPS, Settings("nosuch"))
-
-
-def test_patterns_that_match_have_no_note(trained: Trace) -> None:
-    settings = Settings("^batch", (PhaseRule("mine", re.compile("^data")),))
-    assert not any("matches" in note for note in part_of(trained, "steps", settings=settings).notes)
 
 
 @pytest.mark.parametrize(
@@ -203,31 +194,11 @@ def test_a_capture_without_events_is_an_error() -> None:
     assert "doctor" in raised.value.hint
 
 
-def test_an_empty_capture_of_some_length_has_a_report() -> None:
-    """The program ran, but no event was recorded. Every form renders such a report."""
-    report = build_report(trace_of(ExportBuilder().session(duration=S)))
-    assert "Neither a CUDA call nor a GPU operation was recorded" in report.notes[0]
-    assert all(render(form, report) for form in RENDERERS)
-
-
-def test_one_operation_without_length_has_a_report() -> None:
-    """The window is not empty."""
-    report = build_report(trace_of(ExportBuilder().kernel(5, 5, launched=(1, 2))))
-    assert report.window.length_ns == 1
-    assert all(render(form, report) for form in RENDERERS)
-
-
 def test_the_sections_are_in_the_order_of_the_list() -> None:
     report = build_report(trace_of(training().copy(0, 1, launched=(0, 1))))
     listed = [each for each in SECTIONS if not each.of_excerpt and each.applies is None]
     assert [section.key for section in report.sections] == [each.key for each in listed]
     assert report.notes == ()
-
-
-def test_every_section_and_finding_holds_the_window(inner_report: Report) -> None:
-    assert {section.window for section in inner_report.sections} == {inner_report.window}
-    assert {finding.window for finding in inner_report.findings} == {inner_report.window}
-    assert (inner_report.window.start_ns, inner_report.window.end_ns) == (S, 3 * S)
 
 
 KINDS: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
@@ -472,15 +443,6 @@ def test_the_report_has_count_and_median_length_of_the_measured_steps(
     """Two of six steps of 1 s are warm-up. A window given by hand has no step times."""
     assert trained_report.step == StepTimes(4, S, total_ns=4 * S)
     assert inner_report.step == NO_STEP
-
-
-def test_a_report_of_the_same_trace_is_the_same(trained: Trace, trained_report: Report) -> None:
-    """It does not depend on when or how often it was made."""
-
-    def shown(report: Report) -> list[str]:
-        return [render(form, report) for form in RENDERERS]
-
-    assert shown(build_report(trained)) == shown(trained_report)
 
 
 def test_a_window_far_from_all_events_is_idle() -> None:

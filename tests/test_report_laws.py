@@ -1,11 +1,8 @@
 """Laws of the whole report on random traces: it depends neither on row order nor on the start, and parts add up."""
 
-import statistics
 from functools import lru_cache
 
-import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from random_traces import (
@@ -22,7 +19,6 @@ from random_traces import (
 from savings import ends_of
 
 from nsyswrap.base.intervals import Spans
-from nsyswrap.events.duration_stats import by_name
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.model import Report
@@ -197,25 +193,3 @@ def counted(context: TraceContext, *, any_thread: bool) -> dict[str, list[int]]:
 
 
 durations = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 10**12)), min_size=1, max_size=40)
-
-
-@given(durations)
-def test_statistics_are_those_of_the_standard_library(values: list[tuple[str, int]]) -> None:
-    """Groups with equal names become one, even if their codes differ."""
-    names = ["a", "b", "c", "a", "b", "c"]
-    codes = np.array([names.index(name) + 3 * (number % 2) for number, (name, _) in enumerate(values)])
-    table = by_name(names, codes, np.array([value for _, value in values])).set_index("name")
-    for name in {name for name, _ in values}:
-        mine = [value for each, value in values if each == name]
-        row = table.loc[name]
-        spread = statistics.stdev(mine) if len(mine) > 1 else 0.0
-        assert [row["count"], row["total_ns"], row["min_ns"], row["max_ns"]] == [
-            len(mine),
-            sum(mine),
-            min(mine),
-            max(mine),
-        ]
-        assert row["median_ns"] == pytest.approx(statistics.median(mine))
-        assert row["mean_ns"] == pytest.approx(statistics.fmean(mine))
-        assert row["stddev_ns"] == pytest.approx(spread, abs=1e-3)
-    assert table["total_ns"].is_monotonic_decreasing

@@ -92,18 +92,6 @@ def test_each_value_is_built_once_from_those_it_names(context: TraceContext, val
     assert built == ["length", "double"]
 
 
-def test_a_value_that_no_section_names_is_not_built(context: TraceContext, values: Values) -> None:
-    def never() -> None:
-        raise AssertionError
-
-    def with_window(window: Window) -> Section:
-        return Section("with_window", "", window)
-
-    values.update(never=never)
-    assert [each.key for each in run_sections([named("with_window", with_window)], context, WHOLE)] == ["with_window"]
-    assert run_sections([], context, WHOLE) == []
-
-
 def test_two_sections_run_at_the_same_time(context: TraceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a large capture, each waits until the other has begun."""
     monkeypatch.setattr(report, "MANY_OPERATIONS", 1)

@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 MOST_BYTES = 200 * 1024
-STEP = "batch %"
+STEP, XRAY = "batch %", "xray"
 # Events of a step may begin a little before it, or end a little after it.
 MARGIN_NS = 1_000_000
 # Start and end, in ns.
@@ -51,6 +51,8 @@ _COUNTED = re.compile(r"(Number of (CUDA|NVTX|OS runtime libraries) events colle
 def pack(export: Path, target: Path, most_bytes: int = MOST_BYTES) -> int:
     """Write a redacted export as .sqlite.xz of at most that size, with as many steps as fit; return how many.
 
+    These are the first steps. Where there is an X-ray step, they are the last ones before it, and the X-ray step stays.
+
     Args:
         export: The export; it is not changed.
         target: The file to write.
@@ -59,14 +61,16 @@ def pack(export: Path, target: Path, most_bytes: int = MOST_BYTES) -> int:
     Raises:
         ValueError: Not even four steps fit, or there are none.
     """
-    every = step_starts(export)
+    every, xray = step_starts(export), step_starts(export, XRAY)
+    if xray:
+        every = [each for each in every if each[0] < xray[0][0]][::-1]
     # Libraries start in the first steps. Where these steps alone are too large, they are removed.
-    for steps in (every, every[BEGUN:]):
+    for steps in (every,) if xray else (every, every[BEGUN:]):
         kept = len(steps)
         while kept >= min(4, len(steps)) and kept > 0:
             small = target.with_suffix(".part")
             shutil.copyfile(export, small)
-            cut(small, steps, kept)
+            cut(small, steps, kept, xray[-1][1] if xray else 0)
             packed = lzma.compress(small.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
             small.unlink()
             if len(packed) <= most_bytes:
@@ -108,8 +112,11 @@ def steps_of_processes(export: Path, named: str = STEP) -> dict[int, list[Span]]
     return found
 
 
-def cut(export: Path, steps: Sequence[Span], kept: int) -> None:
-    """Reduce an export, in place, to its first steps and the time between them."""
+def cut(export: Path, steps: Sequence[Span], kept: int, ends: int = 0) -> None:
+    """Reduce an export, in place, to its first steps and the time between them; to its last ones up to an end."""
+    if ends:
+        cut_processes(export, {}, (steps[kept - 1][0] - MARGIN_NS, ends + MARGIN_NS))
+        return
     low, high = steps[0][0] - MARGIN_NS, steps[kept - 1][1]
     cut_processes(export, {}, (low, high + MARGIN_NS if kept == len(steps) else high))
 

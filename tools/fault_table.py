@@ -11,6 +11,7 @@ from pathlib import Path
 import fault_captures
 from fault_programs import Program, by_root_cause
 
+from nsyswrap.capture_file import with_recorded, xray_of
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.link_rates import read_rates
@@ -23,6 +24,8 @@ FORMS = ("", "-fixed")
 # The rates of pinned copies, as `profile` measured them on one of the machines; all had the same GPU and link.
 COPY_RATES = Path(__file__).resolve().parent.parent / "tests" / "captures" / "faults" / "copy_rates.json"
 NEAR = 0.25
+# Times from 100 ms on are written without decimals.
+WHOLE_NS = 100_000_000
 NO_GPU = "no GPU"
 HEAD = """# Planted faults
 
@@ -32,22 +35,22 @@ steps and are profiled on one machine, one after the other.
 ```sh
 make faults                                   # profile all programs on a GPU, judge them, and write this page
 .venv/bin/python tools/judge_faults.py NAME   # some of them
-.venv/bin/python tools/judge_faults.py --again    # this page from reports/faults.json
 ```
 
 Each root cause of idle time has at least three programs of different shape, one of them with the training loop of a
 library, named in the table. Programs of `host/...` were recorded without a GPU. Faults of one rank among several, of
 links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The captures, cut short, are in
-`tests/captures/faults`, where the tests judge them again.
+`tests/captures/faults`.
 
-- **first**: whether the planted fault is the report's first finding.
-- **others**: other warnings and problems of the report with the fault, and, after the slash, without it.
+- **first**: "no" where the planted fault is not the report's first finding.
+- **others**: other warnings and problems of the report with the fault, and of that without it.
 - **predicted**: the least and the most that the finding predicts to save, over the steps of both captures.
-- **measured**: how much shorter these steps are without the fault, of their length with it.
-- **within 25 %**: whether the prediction for the whole fault is that near to the measured saving.
+- **measured**: how much shorter these steps are without the fault, of their length with it. Where steps were timed
+  without nsys, it is these.
+- **near**: "no" where the prediction for the whole fault is not within 25 % of the measured saving.
 
 """
-HEADS = "| root cause | program | first | others | predicted, ms | measured, ms | within 25 % |"
+HEADS = "| root cause | program | first | others | predicted, ms | measured, ms | near |"
 LIMITS = """
 ## Limits
 
@@ -65,9 +68,8 @@ number that was measured on these programs.
 - Without a GPU only waits count as reading files or pages, and page faults are a lower bound. So
   `pictures_without_workers`, `rows_of_a_table` and the programs with mapped files save more than predicted. A network
   took up to a third longer in one run than in another there: a second pair of `rewards_on_request` saved 663 ms.
-- `launch_bound` could be fused with the fault and without it. In the long steps of `checkpoints`, `files_one_by_one`,
-  `recompiled_loss`, `recurrent_cells`, `saved_each_step`, `short_epochs` and `validation_workers` more than the fault
-  takes time. Both are named beside the fault, and are right.
+- `launch_bound` could be fused with the fault and without it. In other programs with others beside the fault, more than
+  the fault takes time.
 """
 
 
@@ -123,6 +125,13 @@ def judge(name: str, expected: str, faulty: Report, fixed: Report) -> Verdict:
     saving = None if mine is None else mine.saving
     common, scale = _common_steps(faulty, fixed)
     with_it, without = (_length(report, common) for report in (faulty, fixed))
+    timed = [each.step.alone_total_ns for each in (faulty, fixed)]
+    if all(timed) or not common:
+        # Reports about steps that were timed alone, and captures of other steps of the same work: by the mean step.
+        common, scale = list(_steps(faulty)), 1.0
+        ends = zip((faulty, fixed), timed, strict=True)
+        each_ns = [(total or _length(one, list(_steps(one)))) / max(one.step.count or 0, 1) for one, total in ends]
+        with_it, without = (round(each * len(common)) for each in each_ns)
     return Verdict(
         name=name,
         expected=expected,
@@ -195,6 +204,9 @@ def reports(folders: Sequence[Path], name: str) -> tuple[Report, Report] | None:
 def _report(folder: Path, export: Path, settings: Settings) -> Report:
     """Return the report of an export; the samples of the host lie beside its packed form, where there are some."""
     trace, samples = load_export(export), folder / f"{export.stem}.json"
+    if xray_of(export):
+        recorded = with_recorded(trace, export, settings)[1]
+        settings = replace(recorded, copy_rates=recorded.copy_rates or settings.copy_rates)
     if samples.exists():
         settings = replace(settings, host=read_record(json.loads(samples.read_text()), trace.epoch_ns))
     return build_report(name_blocked_calls(trace, settings.host), settings=settings)
@@ -263,18 +275,18 @@ def _summary(verdicts: list[Verdict]) -> str:
 
 def _row(program: Program, verdict: Verdict, is_first: bool) -> str:  # noqa: FBT001 - the first of its root cause
     def rules(names: tuple[str, ...]) -> str:
-        return ", ".join(f"`{name}`" for name in names) or "none"
+        return ", ".join(f"`{name}`" for name in names)
 
     def ms(time_ns: int | None) -> str:
-        return "-" if time_ns is None else re.sub(r"^-0\.0$", "0.0", f"{time_ns / 1e6:.1f}")
+        return "-" if time_ns is None else re.sub(r"^-0(\.0)?$", "0", f"{time_ns / 1e6:.{time_ns < WHOLE_NS:d}f}")
 
     cells = (
         f"`{program.rule}`" if is_first else "",
         f"`{program.name}`{f' ({program.library})' if program.library else ''}",
-        "yes" if verdict.is_first else f"no: `{verdict.found or 'nothing'}`",
-        f"{rules(verdict.others)} / {rules(verdict.fixed)}" if verdict.others or verdict.fixed else "none",
+        "" if verdict.is_first else f"no: `{verdict.found or 'nothing'}`",
+        " / ".join(filter(None, (rules(verdict.others), rules(verdict.fixed) and f"fixed: {rules(verdict.fixed)}"))),
         "-" if verdict.low_ns is None else f"{ms(verdict.low_ns)} to {ms(verdict.high_ns)}",
         f"{ms(verdict.measured_ns)} of {ms(verdict.faulty_ns)}",
-        "yes" if verdict.is_near else "no",
+        "" if verdict.is_near else "no",
     )
     return f"| {' | '.join(cells)} |"

@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const form = document.querySelector("form");
-  const cards = [...document.querySelectorAll("article")].map((card) => ({ card, text: card.textContent.toLowerCase() }));
+  const cards = [...document.querySelectorAll("article[id]")].map((card) => ({ card, text: card.textContent.toLowerCase() }));
   const read = () => Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim()));
   function show() {
     const { words = "", finding, model, tensor } = read();
@@ -15,7 +15,7 @@
       card.hidden = !fits;
       count += fits;
     }
-    for (const part of document.querySelectorAll("main > section")) part.hidden = !part.querySelector("article:not([hidden])");
+    for (const part of document.querySelectorAll("main > section:not(.known)")) part.hidden = !part.querySelector("article:not([hidden])");
     form.querySelector("output").textContent = `${count} of ${cards.length} cases`;
   }
   function changed() {

@@ -51,6 +51,7 @@ p { margin: .3rem 0; max-width: 60rem; } .soft { color: var(--soft); font-size: 
 section > div { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 0 .8rem; }
 article, .heads { align-items: start; display: grid; gap: 0 1rem; padding: .16rem 0;
   grid-template-columns: 14rem minmax(6rem, 1fr) 23rem 19rem; }
+.known article { grid-template-columns: 14rem 1fr; } .known .soft { grid-column: 2; }
 article + article { border-top: 1px solid var(--line); }
 article .links { padding-top: .2rem; } article p, summary { font-size: .875rem; }
 summary { cursor: pointer; } summary:hover { color: var(--link); }
@@ -146,12 +147,12 @@ def known(folder: Path = PROGRAMS) -> str:
     if not (folder / STORIES).exists():
         return ""
     shown = "".join(
-        f"""<li><h3>{html.escape(each["title"])}</h3><p>{html.escape(" ".join(each["story"]))}</p>
+        f"""<article><h3>{html.escape(each["title"])}</h3><p>{html.escape(" ".join(each["story"]))}</p>
 <p class="soft">{"".join(f'<a href="programs/{name}/{form}/report.html">{form}</a> · ' for form in FORMS)}
-<a href="programs/{name}/compare.html">both compared</a></p></li>"""
+<a href="programs/{name}/compare.html">both compared</a></p></article>"""
         for name, each in json.loads((folder / STORIES).read_text()).items()
     )
-    return f"<section><h2>Before and after</h2><ul>{shown}</ul></section>\n"
+    return f'<section class="known"><h2>Before and after</h2>\n<div>{shown}</div></section>\n'
 
 
 def _form(found: Sequence[Result]) -> str:

@@ -78,14 +78,17 @@ def _ranks(report: Report) -> list[int]:
 
 
 def is_right(case: Case, report: Report) -> bool:
-    """Return whether the first finding names the planted fault, and no finding names a rank that is not late."""
+    """Return whether the planted fault is named, that of one rank first, and no finding names a rank that is not late.
+
+    A fault in the program may cost less than another change saves.
+    """
     first = next(iter(report.findings), None)
     ranks: dict[int | None, int | None] = {gpu.device_id: gpu.rank for gpu in report.gpus}
     named = {ranks.get(each.device_id) for each in report.findings if each.rule == RANK}
     planted = planted_rank(case, report)
     if planted is None:
         may_be_named = max(_ranks(report), default=0) if case.may_be_named == LAST else case.may_be_named
-        return named <= {may_be_named} and (not case.rule or (first is not None and first.rule in case.rule))
+        return named <= {may_be_named} and (not case.rule or any(each.rule in case.rule for each in report.findings))
     is_first = first is not None and first.rule == RANK and ranks.get(first.device_id) == planted
     return is_first and kept_by(report, planted)[0] in case.rule
 

@@ -33,7 +33,6 @@ from gallery_results import plain
 from rank_runs import drop_other_processes
 
 from nsyswrap.base import units
-from nsyswrap.rules import rule_name
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS, PROGRAMS = ROOT / "workloads", ROOT / "reports" / "programs"
@@ -207,7 +206,7 @@ def keep(folder: Path, target: Path, data: Path, *, of_ranks: bool) -> str:
         drop_other_processes(redacted)
     (target / PACKED).write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
     run = json.loads(plain((folder / "run.json").read_text(), data))
-    run.pop("host", None)
+    run |= {"host": "", "git": None}
     (target / "run.json").write_text(json.dumps(run, indent=2) + "\n")
     if (measured := folder / "alternatives.json").is_file():
         shutil.copyfile(measured, target / measured.name)
@@ -238,8 +237,8 @@ def write_pages(program: Program, folder: Path) -> dict[str, Any]:
             nsyswrap("report", export, "--force", "-o", folder.resolve() / form / "report.html", cwd=run)
             nsyswrap("analyze", export, "--format", "json", "-o", "report.json", cwd=run)
             reports[form] = json.loads((run / "report.json").read_text())
-        pair = [Path(temporary) / form / "report.json" for form in FORMS]
-        nsyswrap("compare", *pair, "--format", "html", "--force", "-o", folder / "compare.html", codes=(0, 3))
+        words = [*FORMS, "--format", "html", "--force", "-o", folder.resolve() / "compare.html"]
+        nsyswrap("compare", *words, codes=(0, 3), cwd=Path(temporary))
     return {"title": program.title, "story": story(program, reports[BEFORE], reports[AFTER])}
 
 
@@ -256,20 +255,20 @@ def nsyswrap(*words: object, codes: Sequence[int] = (0,), cwd: Path | None = Non
 
 
 def story(program: Program, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Return five sentences: what it does, what its report names first, the change, both steps, and what is left."""
+    """Return five sentences: what it does, what limits it, the change, both steps, and what limits it then."""
     lengths = [step_of(each) for each in (before, after)]
     return [
         program.what,
-        f"Its report names first: {first_rule(before)}.",
+        f"Its report said: “{first_sentence(before)}.”",
         program.change,
         f"A step took {lengths[0]} before and {lengths[1]} after, both without the profiler.",
-        f"What its report names now: {first_rule(after)}.",
+        f"Now its report says: “{first_sentence(after)}.”",
     ]
 
 
-def first_rule(report: dict[str, Any]) -> str:
-    """Return the name of what limits a run by its report."""
-    return rule_name(report["verdict_rule"]) if report["verdict_rule"] else "nothing but the GPU's own work"
+def first_sentence(report: dict[str, Any]) -> str:
+    """Return what limits a run by its report, without the time of a step."""
+    return str(report["verdict"]).partition(" A step takes ")[0].removesuffix(".")
 
 
 def step_of(report: dict[str, Any]) -> str:

@@ -2,30 +2,35 @@
 """Show which thresholds have a test: move each by half, flip the comparisons with it, and run the nearest tests.
 
 A threshold is a number that a module gives a name in capitals. It is multiplied by 1.5 and by 0.5; in comparisons with
-it, ``<`` becomes ``<=`` and the other way around. The files on the disk stay as they are: a process for each mutation
-imports the changed source and runs the test files that are named like the module or import it, then the others of the
-folder. Slow tests run last, and only the nearest.
+it, ``<`` becomes ``<=`` and the other way around. The files on the disk stay as they are: pytest collects the tests of
+a package once, and a process for each mutation gives the loaded modules what the changed source defines. It runs the
+test files that are named like the module or import it, then the others of the folder. Slow tests are left out.
 
-    tools/mutate.py nsyswrap/loop nsyswrap/ranks/clocks.py
+    tools/mutate.py --near nsyswrap/loop nsyswrap/ranks/clocks.py
 """
 
 import argparse
 import ast
+import gc
 import math
-import multiprocessing
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator
+import shutil
+import signal
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import CodeType
+from types import FunctionType, ModuleType
+from typing import Any
 
-import pandas as pd  # noqa: F401 - imported once, before the processes start
-import pyarrow as pa  # noqa: F401 - the same
 import pytest
+from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [f"nsyswrap/{name}" for name in ("attribution", "what_if", "loop", "ranks", "sections")]
@@ -35,11 +40,23 @@ QUICK = "not slow and not browser and not nsys and not thorough"
 NO_THRESHOLDS = frozenset(
     {
         *("MOST_COUNTS", "LARGEST", "SPARE", "PAIRS", "_WIDEST_CELL", "REPORT_BITS", "LINK_BITS", "SEED", "LATEST"),
-        *("_WORKERS", "PREFETCHED", "EVICTED", "_WAITS", "_LAUNCHES", "TRANSFER", "RELEASE", "WARNING", "ERROR"),
+        *(
+            "_WORKERS",
+            "RESAMPLES",
+            "PREFETCHED",
+            "EVICTED",
+            "_WAITS",
+            "_LAUNCHES",
+            "TRANSFER",
+            "RELEASE",
+            "WARNING",
+            "ERROR",
+        ),
     }
 )
-# What fails where a module refuses the changed number when it is imported.
-AT_IMPORT = "the import of the tests"
+# What fails where a module refuses the changed number, and where a test does not end.
+AT_IMPORT, NO_END = "the import of the module", "no end"
+LIMIT_S = 100
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
 
@@ -120,19 +137,6 @@ def _thresholds(tree: ast.Module) -> Iterator[tuple[str, ast.expr, float]]:
                         yield ast.unparse(name), value, number
 
 
-def _import_changed(mutation: Mutation) -> None:
-    """Let imports of a file read the mutation in place of what is on the disk."""
-    from_disk = SourceFileLoader.get_code
-    path = str(ROOT / mutation.path)
-
-    def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
-        if loader.path == path:
-            return compile(mutation.source, path, "exec", dont_inherit=True)
-        return from_disk(loader, fullname)
-
-    SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
-
-
 def nearest(path: Path) -> tuple[list[str], list[str]]:
     """Return the test files that are named like a module or import it, and the others of its folder.
 
@@ -149,32 +153,103 @@ def nearest(path: Path) -> tuple[list[str], list[str]]:
     return [str(file) for file in near], [str(file) for file in own if file not in near]
 
 
-class FirstFailure:
-    """A plugin of pytest that keeps the name of the first test that fails."""
+def _change(mutation: Mutation) -> None:
+    """Give the loaded modules what a changed source defines: the code of functions and methods, and numbers."""
+    name = ".".join(mutation.path.with_suffix("").parts).removesuffix(".__init__")
+    module = sys.modules[name]
+    fresh = ModuleType(name)
+    fresh.__dict__.update(__file__=module.__file__, __package__=module.__package__)
+    sys.modules[name] = fresh
+    try:
+        exec(compile(mutation.source, str(module.__file__), "exec", dont_inherit=True), fresh.__dict__)  # noqa: S102
+    finally:
+        sys.modules[name] = module
+    for each, new in vars(fresh).items():
+        old = vars(module).get(each)
+        if isinstance(old, type):
+            for method, code in vars(new).items():
+                _replace(vars(old).get(method), code)
+        elif not _replace(old, new) and isinstance(old, int | float | tuple) and old != new:
+            for other in [known for known in sys.modules.values() if vars(known).get(each) is old]:
+                setattr(other, each, new)
 
-    name = ""
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the name of a failed test."""
-        if report.failed and not self.name:
-            self.name = report.nodeid
+def _replace(old: Any, new: Any) -> bool:  # noqa: ANN401 - whatever a module defines
+    """Give a function, also one in a cache, a property or a class method, the code of another; return if it is one."""
+    old, new = (getattr(each, "fget", getattr(each, "__wrapped__", each)) for each in (old, new))
+    old, new = (getattr(each, "__func__", each) for each in (old, new))
+    if not isinstance(old, FunctionType) or not isinstance(new, FunctionType):
+        return False
+    if old.__code__.co_freevars == new.__code__.co_freevars:
+        old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
+    return True
 
 
-def first_failure(runs: list[tuple[list[str], str]], mutation: Mutation | None = None) -> str:
-    """Run tests with a mark, one run after another, until a test fails; return its name, empty if all pass."""
-    os.chdir(ROOT)
-    for stream in (1, 2):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-    if mutation:
-        _import_changed(mutation)
-    for tests, mark in runs:
-        first = FirstFailure()
-        options = ["-xq", "-p", "no:cacheprovider", "--timeout=100", "-m", mark]
-        code = pytest.main([*options, *tests], plugins=[first]) if tests else pytest.ExitCode.OK
-        if code == pytest.ExitCode.USAGE_ERROR:
-            raise ValueError(f"pytest cannot run {tests} with the mark {mark}")
-        if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            return first.name or AT_IMPORT
+class Mutations:
+    """A plugin of pytest that runs the collected tests with each mutation in place of running them once.
+
+    Attributes:
+        wanted: The mutations.
+        near_only: Whether the other tests of the folder are left out.
+        workers: How many processes run at a time.
+        killers: The first test that fails with each mutation, empty without one; set by the run.
+    """
+
+    def __init__(self, wanted: Sequence[Mutation], *, near_only: bool, workers: int) -> None:
+        self.wanted, self.near_only, self.workers = wanted, near_only, workers
+        self.killers: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the nearest tests with each mutation, in some processes at a time."""
+        by_file: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+        for item in session.items:
+            by_file[str(item.path)].append(item)
+        gc.collect()
+        gc.freeze()
+        jobs = []
+        for each in self.wanted:
+            near, others = nearest(each.path)
+            jobs.append([item for file in (near if self.near_only else near + others) for item in by_file[file]])
+        with ThreadPoolExecutor(self.workers) as pool:
+            for each, test in zip(self.wanted, pool.map(partial(_in_process, session), self.wanted, jobs), strict=True):
+                self.killers.append(test)
+                print(f"{each}: {f'killed by {test}' if test else 'SURVIVED'}", flush=True)
+        return True
+
+
+def _in_process(session: pytest.Session, mutation: Mutation, items: Sequence[pytest.Item]) -> str:
+    """Run tests with a mutation in a process of its own until one fails; return its name, empty if all pass."""
+    reader, writer = os.pipe()
+    folder = tempfile.mkdtemp(prefix="mutate-")
+    child = os.fork()
+    if not child:
+        signal.alarm(LIMIT_S)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(null, stream)
+        try:
+            session.config._tmp_path_factory._basetemp = Path(folder)  # type: ignore[attr-defined]  # noqa: SLF001
+            os.write(writer, _first_failure(mutation, items).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        found = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    shutil.rmtree(folder, ignore_errors=True)
+    return NO_END if os.WIFSIGNALED(status) else found
+
+
+def _first_failure(mutation: Mutation, items: Sequence[pytest.Item]) -> str:
+    """Return the name of the first test that fails with a mutation."""
+    try:
+        _change(mutation)
+    except Exception:  # noqa: BLE001 - whatever a module says of a wrong number
+        return AT_IMPORT
+    for item, after in zip(items, [*items[1:], None], strict=True):
+        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=after)):
+            return item.nodeid
     return ""
 
 
@@ -188,23 +263,22 @@ def main() -> None:
     options = parser.parse_args()
     roots = [ROOT / path for path in options.paths]
     files = sorted(file for root in roots for file in ([root] if root.is_file() else root.rglob("*.py")))
-    wanted = [
-        each for file in files for each in mutations(file.relative_to(ROOT)) if re.search(options.only, str(each))
-    ]
-    runs = []
-    for each in wanted:
-        near, others = nearest(each.path)
-        tests = [(near, QUICK), (others, QUICK), (near, "slow")]
-        runs.append((tests[:1] if options.near else tests, each))
+    wanted: defaultdict[str, list[Mutation]] = defaultdict(list)
+    for file in files:
+        for each in mutations(file.relative_to(ROOT)):
+            if re.search(options.only, str(each)):
+                wanted[each.path.parts[1]].append(each)
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
     counts: Counter[tuple[str, str, bool]] = Counter()
-    killers = set()
-    with multiprocessing.get_context("fork").Pool(options.workers, maxtasksperchild=1) as pool:
-        for each, test in zip(wanted, pool.imap(_first_failure, runs), strict=True):
-            counts[each.path.parts[1], each.kind, bool(test)] += 1
-            killers |= {test} - {"", AT_IMPORT}
-            print(f"{each}: {f'killed by {test}' if test else 'SURVIVED'}", flush=True)
-        if killers and (test := pool.apply(first_failure, ([(sorted(killers), "")],))):
-            print(f"{test} fails without a mutation, so the counts are wrong")
+    for package, of_package in wanted.items():
+        tests = sorted(
+            {test for each in of_package for test in nearest(each.path)[0]} | {str(ROOT / "tests" / package)}
+        )
+        plugin = Mutations(of_package, near_only=options.near, workers=options.workers)
+        pytest.main(["-q", "-p", "no:cacheprovider", "-o", "timeout=0", "-m", QUICK, *tests], plugins=[plugin])
+        for each, test in zip(of_package, plugin.killers, strict=True):
+            counts[package, each.kind, bool(test)] += 1
     print("\n| package | thresholds moved | found | comparisons flipped | found |\n|---|---|---|---|---|")
     for package in sorted({package for package, _, _ in counts}):
         cells = []
@@ -212,11 +286,6 @@ def main() -> None:
             killed, survived = (counts[package, kind, found] for found in (True, False))
             cells += [f"{killed + survived}", f"{killed}"]
         print(f"| `{package}` | {' | '.join(cells)} |")
-
-
-def _first_failure(run: tuple[list[tuple[list[str], str]], Mutation]) -> str:
-    """Call `first_failure` with the arguments of a pool."""
-    return first_failure(*run)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ PLANS = """
 Mean times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of
 the plan, with its range. Where these are not the planted faults alone, it is the step without the one fault, by its
 finding. Programs with several faults there, or whose step the report calls unknown, are left out. **width**: of the
-range, as a share of the measured step.
+range, as a share of the measured step. The rows are those where the range does not hold the step.
 
 | program | alone | with the fix | predicted | off | held | width |
 |---|---|---|---|---|---|---|
@@ -157,10 +157,11 @@ def page(results: Mapping[str, Any]) -> str:
     parts = [HEAD, _measured_on(results["machine"])]
     if rows:
         shown = (each for each in steps if not each.is_held)
-        parts += [STEPS, *(f"{_step_line(each)}\n" for each in shown), _wrapped(_summary("step alone", steps))]
+        said = f"{_summary('step alone', steps)} {_between_turns(rows)}"
+        parts += [STEPS, *(f"{_step_line(each)}\n" for each in shown), _wrapped(said)]
         parts += [
             PLANS,
-            *(f"{_plan_line(each)}\n" for each in plans if each.found),
+            *(f"{_plan_line(each)}\n" for each in plans if each.found and not each.is_held),
             _wrapped(_summary("predicted step", plans)),
         ]
         parts += [VERDICTS, *map(_wrapped, _verdicts(rows))]
@@ -209,6 +210,23 @@ def _summary(what: str, compared: Sequence[Compared]) -> str:
         f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile). The range holds the "
         f"measured step in {sum(each.is_held for each in known)} of them, and its median width is "
         f"{100 * statistics.median(widths):.0f} % of the step."
+    )
+
+
+def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how far a turn alone is from the other turns of the same run: the pace of the machine changes."""
+    runs = [row[kind]["turns_ns"] for row in rows for kind in KINDS if kind in row]
+    errors = sorted(
+        abs(each / statistics.median(others) - 1)
+        for turns in runs
+        for at, each in enumerate(turns)
+        if (others := [*turns[:at], *turns[at + 1 :]])
+    )
+    if not errors:
+        return ""
+    return (
+        f"A turn without nsys is off from the other turns of its program by {100 * statistics.median(errors):.1f} % "
+        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile)."
     )
 
 

@@ -85,9 +85,11 @@ CASES = {
     "statistics": Case("statistics", "rank 0 logs statistics of each weight", 0, ON_HOST_0, LATER),
     "sockets": Case("none", "NCCL may use sockets only", None, LINKS, LATER, variables=SOCKETS, committed=4),
     "no_peers": Case("none", "no peer-to-peer between the GPUs", None, LINKS, LATER, variables=NO_PEERS),
-    "host_on_all": Case("host_on_all", "the hosts of all ranks work inside forward", None, HOST, LATER),
+    "host_on_all": Case("host_on_all", "the hosts of all ranks work inside forward", None, HOST, LATER, committed=6),
     "uneven_in_turn": Case(
-        "uneven_in_turn", "another rank has longer sequences in each step", None, ("ranks/in_turn",), ("even_in_turn",)
+        *("uneven_in_turn", "another rank has longer sequences in each step", None, ("ranks/in_turn",)),
+        ("even_in_turn",),
+        committed=12,
     ),
     "even_in_turn": Case("even_in_turn", "nothing"),
     "microbatches": Case("none", "nothing", program=DATA_PARALLEL),

@@ -21,7 +21,7 @@ _TIMES = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 _SIZES = ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB"))
 _RATES = ((1, "Hz"), (1_000, "kHz"), (1_000_000, "MHz"), (1_000_000_000, "GHz"))
 _OPERATIONS = ((1, "FLOP"), (10**3, "kFLOP"), (10**6, "MFLOP"), (10**9, "GFLOP"), (10**12, "TFLOP"), (10**15, "PFLOP"))
-_SCALES = {"ns": _TIMES, "bytes": _SIZES, "hz": _RATES}
+_SCALES = {"ns": _TIMES, "bytes": _SIZES, "hz": _RATES, "flop": _OPERATIONS}
 _SUFFIXES: tuple[tuple[str, ColumnUnit], ...] = (
     ("_ns", "ns"),
     ("_bytes", "bytes"),
@@ -73,16 +73,6 @@ def point(ns: Number) -> str:
 def size(size_bytes: Number) -> str:
     """Return a size in binary units with three significant digits: ``1.50 GiB``."""
     return _scaled(size_bytes, _SIZES)
-
-
-def frequency(hz: Number) -> str:
-    """Return a frequency with three significant digits: ``1.98 GHz``."""
-    return _scaled(hz, _RATES)
-
-
-def operations(count: Number) -> str:
-    """Return a number of floating-point operations with three significant digits: ``445 GFLOP``."""
-    return _scaled(count, _OPERATIONS)
 
 
 def share(ratio: Number) -> str:
@@ -217,8 +207,9 @@ def text(value: object, unit: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, str) or not isinstance(value, Real) or unit == "text":
         return str(value)
-    show = {"ns": duration, "point": point, "bytes": size, "share": share, "hz": frequency, "flop": operations}
-    return show.get(unit, count if unit == "count" else number)(value)
+    if unit in _SCALES:
+        return duration(value) if unit == "ns" else _scaled(value, _SCALES[unit])
+    return {"point": point, "share": share, "count": count}.get(unit, number)(value)
 
 
 def column_unit(name: str, *, numeric: bool) -> ColumnUnit:

@@ -1,9 +1,8 @@
 """`nsyswrap history`: keep runs in a database, list and show them, and export them."""
 
 import os
-from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -13,9 +12,6 @@ from nsyswrap.base.errors import ExportError, NsyswrapError, UnfinishedError, Us
 from nsyswrap.cli.output import atomic_folder, force_option, form_of, output_option, write_result
 from nsyswrap.cli.recording import history_of, recorded_run
 from nsyswrap.cli.terminal import printable, rendered_result
-
-if TYPE_CHECKING:
-    from nsyswrap.runs.run import SeriesRun
 
 FORMS = ("text", "json", "csv")
 LISTED = 30
@@ -105,17 +101,13 @@ def list_(  # noqa: PLR0913 - one argument an option
     db: str | None, program: str | None, limit: int, form: str | None, output: Path | None, *, force: bool
 ) -> None:
     """List the runs, the newest first. A star behind the commit: the program had changes that were not committed."""
-    from nsyswrap.render.history_text import LISTS, list_as_text  # noqa: PLC0415 - loaded when there is a list
+    from nsyswrap.render.history_text import LISTS  # noqa: PLC0415 - loaded when there is a list
     from nsyswrap.runs.run import Program  # noqa: PLC0415
 
-    kept, wanted, most = history_of(db, create=False), Program(program) if program else None, limit or None
-    if (chosen := form_of(form, output, FORMS)) == "text":  # only the columns that a line has are read
-        lines = kept.lines(wanted, most)
-        count, text = len(lines), list_as_text(lines)
-    else:
-        rows = kept.runs(wanted, most)
-        count, text = len(rows), LISTS[chosen](rows)
-    write_result(text, output, force=force)
+    kept, wanted = history_of(db, create=False), Program(program) if program else None
+    rows = kept.runs(wanted, limit or None)
+    count = len(rows)
+    write_result(LISTS[form_of(form, output, FORMS)](rows), output, force=force)
     total = kept.count(wanted) if limit and count == limit else count
     more = "; --limit 0 lists all" if total > count else ""
     click.echo(f"{count} of {units.counted(total, 'run')} in {printable(kept.place)}{more}", err=True)
@@ -179,30 +171,24 @@ def page(db: str | None, *, program: str, runs: int, output: Path, force: bool) 
     from nsyswrap.gate.trends import trend_of_runs  # noqa: PLC0415 - loads pandas
     from nsyswrap.render.documents import render  # noqa: PLC0415
     from nsyswrap.render.history_document import HistoryPage  # noqa: PLC0415
+    from nsyswrap.runs.database import project_folder  # noqa: PLC0415 - loads SQLAlchemy
 
     kept = history_of(db, create=False)
     listed = kept.programs(program)
     last = kept.last_runs([one.program for one in listed[:MOST_PROGRAMS]], runs)
+    project, place = project_folder(Path.cwd()), output.absolute().parent
+    reports = {}
+    for run in chain.from_iterable(last.values()):
+        report = project / run.row.folder / REPORT_PAGE
+        if run.row.folder and report.is_file():
+            reports[run.row.run_id] = quote(Path(os.path.relpath(report, place)).as_posix())
     shown = HistoryPage(
         trends=[trend_of_runs(one.program, one.run_count, last[one.program]) for one in listed[:MOST_PROGRAMS]],
-        reports=reports_of((run for runs in last.values() for run in runs), output),
+        reports=reports,
         others=listed[MOST_PROGRAMS:],
         run_count=sum(one.run_count for one in listed),
     )
     write_result(render("history", "html", shown), output, force=force)
-
-
-def reports_of(runs: "Iterable[SeriesRun]", output: Path) -> Mapping[str, str]:
-    """Return where the report of each run is, relative to a page, by the id of the run; only if it is there."""
-    from nsyswrap.runs.database import project_folder  # noqa: PLC0415 - loads SQLAlchemy
-
-    project, place = project_folder(Path.cwd()), output.absolute().parent
-    found = {}
-    for run in runs:
-        report = project / run.row.folder / REPORT_PAGE
-        if run.row.folder and report.is_file():
-            found[run.row.run_id] = quote(Path(os.path.relpath(report, place)).as_posix())
-    return found
 
 
 @history.command()

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -40,9 +39,14 @@ STEP_LABELS = {
 @contextmanager
 def shown(*, quiet: bool = False) -> "Iterator[_Bars | _Lines]":
     """Yield a display until the end of the block: a progress callback, whose ``show_steps`` shows steps."""
-    display: _Bars | _Lines = _Bars() if sys.stderr.isatty() and not quiet else _Lines(quiet=quiet)
-    with display:
-        yield display
+    if quiet or not sys.stderr.isatty():
+        yield _Lines(quiet=quiet)
+        return
+    bars = _Bars()
+    try:
+        yield bars
+    finally:
+        bars.stop()
 
 
 def _step_text(state: StepState) -> str:
@@ -170,14 +174,6 @@ class _Lines:
         self._steps: tuple[str, bool] | None = None
         self._printed_s = 0.0
 
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return
-
     def __call__(self, phase: Phase, share: float | None) -> None:  # noqa: ARG002 - a line shows no share
         if phase is not self._phase and not self._quiet:
             click.echo(f"nsyswrap: {LABELS[phase]} ...", err=True)
@@ -199,12 +195,7 @@ class _Bars:
         self._title = _Title()
         self._begun = ""
 
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
         self._title.stop()
         self._bars.stop()
 

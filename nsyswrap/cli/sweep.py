@@ -66,7 +66,14 @@ def sweep(  # noqa: PLR0913 - one argument an option
       nsyswrap sweep reports/sweeps/workers --format html -o page.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     if is_result(source):
-        found = kept_sweep(source)
+        from nsyswrap.sweep.document import sweep_from_tree  # noqa: PLC0415 - loaded when it is needed
+
+        file = source / RESULT if source.is_dir() else source
+        try:
+            tree = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ExportError(f"cannot read {file}: {error}", hint="give the sweep.json of a sweep") from error
+        found = sweep_from_tree(tree, str(file))
         text = rendered_result("sweep", form_of(form, output, FORMS), found, to_terminal=output is None)
         write_result(text, output, force=force)
     else:
@@ -93,22 +100,6 @@ def is_result(source: Path) -> bool:
         hint = "give a TOML file that describes a sweep, or the folder of a result"
         raise UsageError(f"there is no sweep at {source}", hint=hint)
     return source.suffix.lower() == ".json"
-
-
-def kept_sweep(source: Path) -> "Sweep":
-    """Return the sweep of a result.
-
-    Raises:
-        ExportError: It cannot be read.
-    """
-    from nsyswrap.sweep.document import sweep_from_tree  # noqa: PLC0415 - loaded when it is needed
-
-    file = source / RESULT if source.is_dir() else source
-    try:
-        tree = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ExportError(f"cannot read {file}: {error}", hint="give the sweep.json of a sweep") from error
-    return sweep_from_tree(tree, str(file))
 
 
 def finished_sweep(source: Path, settings: "SweepSettings") -> "Sweep":

@@ -1,7 +1,7 @@
 """`nsyswrap verify`: tell whether two programs do the same work, and which is faster."""
 
 import json
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from nsyswrap.experiments.verify import Side
     from nsyswrap.experiments.verify_runs import KeptWork
@@ -96,14 +96,20 @@ def verify(  # noqa: PLR0913 - one argument an option
       nsyswrap verify main . -- train.py --epochs 1
       nsyswrap verify kept/base.json train.py
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    with verdict_errors(), _sides(base, new, arguments, python) as sides:
+    with verdict_errors(), ExitStack() as stack:  # files of commits exist until its end
         from nsyswrap.experiments.verify import VerifyOptions  # noqa: PLC0415 - loads numpy
         from nsyswrap.experiments.verify import verify as verified  # noqa: PLC0415
 
+        sides = _side(base, arguments, python, stack), _side(new, arguments, python, stack)
         check_not_input(output, Path(base), Path(new))
         check_new([keep / name for name in _KEPT] if keep else [], force=force)
         options = VerifyOptions(find / 100, turns, timeout, keeps=keep is not None)
-        result, *kept = verified(*sides, options, (lambda _words: None) if quiet else _announce)
+
+        def announce(words: str) -> None:
+            if not quiet:
+                click.echo(f"nsyswrap: {words}", err=True)
+
+        result, *kept = verified(*sides, options, announce)
         if keep is not None:
             _keep(keep, kept)
         shown = rendered_result("verification", form_of(form, output, FORMS), result, to_terminal=output is None)
@@ -114,22 +120,12 @@ def verify(  # noqa: PLR0913 - one argument an option
             raise RegressedError(f"NEW does not pass: {result.outcome}", hint="see the result for what differs")
 
 
-def _announce(words: str) -> None:
-    click.echo(f"nsyswrap: {words}", err=True)
-
-
-@contextmanager
-def _sides(base: str, new: str, arguments: tuple[str, ...], python: str | None) -> "Iterator[tuple[Side, Side]]":
-    """Yield both programs; files of commits exist until the end of the block.
+def _side(given: str, arguments: tuple[str, ...], python: str | None, stack: ExitStack) -> "Side":
+    """Return one of the programs.
 
     Raises:
         UsageError: There is no such program.
     """
-    with ExitStack() as stack:
-        yield _side(base, arguments, python, stack), _side(new, arguments, python, stack)
-
-
-def _side(given: str, arguments: tuple[str, ...], python: str | None, stack: ExitStack) -> "Side":
     from nsyswrap.capture.git_history import export_commit  # noqa: PLC0415 - loaded when it is needed
     from nsyswrap.capture.run_dir import private_folder  # noqa: PLC0415
     from nsyswrap.experiments.verify_runs import VerifiedProgram, kept_run  # noqa: PLC0415

@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,7 +111,7 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
         if not file.absolute().parent.is_dir():
             raise UsageError(f"{file}: its folder does not exist", hint="create the folder first")
         check_not_input(file, capture, *([] if file is save_rules else kernel_rules))
-    found = measured(MeasurementRequest(command, capture, launches, timeout, kernel_rules, python))
+    found = measured(command, capture, launches, timeout, kernel_rules, python)
     write_result(rendered_result("agreement", form, found, to_terminal=output is None), output, force=force)
     if save_counters is not None:
         write_result(found.counters, save_counters, force=force)
@@ -123,37 +122,23 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
     sys.exit(1 if found.agreement.wrong else 0 if found.agreement.measured_share > 0 else 3)
 
 
-@dataclass(frozen=True, slots=True)
-class MeasurementRequest:
-    """What to measure, from the command line.
-
-    Attributes:
-        command: The program and its arguments.
-        capture: A capture of it; None to record one.
-        launches: Largest number of launches to measure.
-        timeout_s: Seconds after which a run of the program is ended; None for never.
-        kernel_rules: Files with kernel name rules to try before the built-in ones.
-        python: The Python that runs a script; None for the active environment's.
-    """
-
-    command: tuple[str, ...]
-    capture: Path | None
-    launches: int
-    timeout_s: float | None
-    kernel_rules: tuple[Path, ...]
-    python: str | None
-
-
-def measured(request: MeasurementRequest) -> "Measured":
-    """Choose kernels, measure them, and compare their names with the counters."""
+def measured(  # noqa: PLR0913, PLR0917 - one argument an option
+    command: tuple[str, ...],
+    capture: Path | None,
+    most: int,
+    timeout_s: float | None,
+    kernel_rules: tuple[Path, ...],
+    python: str | None,
+) -> "Measured":
+    """Choose kernels of a capture, or of one recorded now, measure them, and compare their names with the counters."""
     from nsyswrap.capture.kernel_counters import find_ncu  # noqa: PLC0415
     from nsyswrap.hardware.tensor_cores import has_tensor_cores  # noqa: PLC0415
     from nsyswrap.render.agreement_document import Measured  # noqa: PLC0415
     from nsyswrap.sections.tensor_cores.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
 
-    learned = read_kernel_rules(request.kernel_rules)
-    words, ncu = program(request.command, request.python), find_ncu()
-    with _captured(words, request) as export:
+    learned = read_kernel_rules(kernel_rules)
+    words, ncu = program(command, python), find_ncu()
+    with _captured(words, capture, timeout_s) as export:
         context, window = _context_and_window(export, learned)
     rows = kernel_launches(context, window)
     gpu = context.trace.gpus[0] if context.trace.gpus else None
@@ -162,16 +147,16 @@ def measured(request: MeasurementRequest) -> "Measured":
         able = has_tensor_cores(gpu.name, gpu.compute_capability) if gpu else True
         return compare(rows, launches, gpu.compute_capability if gpu else None, learned, tensor_cores=able)
 
-    launches, counters = _measured_launches(ncu, words, choose(rows, request.launches), request, judge)
+    launches, counters = _measured_launches(ncu, words, choose(rows, most), most, timeout_s, judge)
     gpu_name = gpu.name if gpu else "GPU"
-    return Measured(judge(launches), gpu_name, ncu.version_text, request.command, len(launches), counters)
+    return Measured(judge(launches), gpu_name, ncu.version_text, command, len(launches), counters)
 
 
 @contextmanager
-def _captured(words: tuple[str, ...], request: MeasurementRequest) -> Iterator[Path]:
+def _captured(words: tuple[str, ...], capture: Path | None, timeout_s: float | None) -> Iterator[Path]:
     """Yield the export of the given capture, or of one recorded now."""
-    if request.capture is not None:
-        with sqlite_export(request.capture) as export:
+    if capture is not None:
+        with sqlite_export(capture) as export:
             yield export
         return
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
@@ -183,7 +168,7 @@ def _captured(words: tuple[str, ...], request: MeasurementRequest) -> Iterator[P
             command=words,
             folder=Path(folder) / "capture",
             traces=("cuda",),
-            timeout_s=request.timeout_s,
+            timeout_s=timeout_s,
             output_to_stderr=True,
         )
         result = record(options, find_nsys(), progress)
@@ -213,8 +198,8 @@ def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple
     return context, choose_window(context, ALL)
 
 
-def _measured_launches(
-    ncu: "Ncu", words: tuple[str, ...], choice: "KernelChoice", request: MeasurementRequest, judge: "Judge"
+def _measured_launches(  # noqa: PLR0913, PLR0917 - two are options
+    ncu: "Ncu", words: tuple[str, ...], choice: "KernelChoice", most: int, timeout_s: float | None, judge: "Judge"
 ) -> "tuple[list[NcuLaunch], str]":
     """Return measured launches of the chosen kernels, and ncu's CSV.
 
@@ -229,22 +214,22 @@ def _measured_launches(
     if not choice.functions:
         raise CannotTellError("the program ran no kernel except collectives", hint="Give a program that computes")
     command = resolved_command(CaptureOptions(command=words, folder=Path()))
-    count = min(choice.launches, request.launches)
+    count = min(choice.launches, most)
     _print(
         f"measuring {units.counted(count, 'launch')} of {units.counted(len(choice.functions), 'function')}, "
         f"{choice.time_share:.0%} of kernel time ..."
     )
-    first = CounterRequest(command, choice.functions, request.launches, request.timeout_s)
+    first = CounterRequest(command, choice.functions, most, timeout_s)
     try:
         counters = _counters(ncu, first)
     except NoLaunchError:
         counters = ""
     launches = launches_in(counters) if counters else []
-    functions, left = missed(judge(launches), choice), request.launches - len(launches)
+    functions, left = missed(judge(launches), choice), most - len(launches)
     if not counters or (functions and left > 0):
         functions = functions or choice.functions  # the program may launch kernels in another order than in the capture
         _print(f"measuring {left} more launches, of {len(functions)} functions that were missed ...")
-        second = CounterRequest(command, functions, left, request.timeout_s, every_launch=True)
+        second = CounterRequest(command, functions, left, timeout_s, every_launch=True)
         try:
             counters += _counters(ncu, second)
         except NoLaunchError:

@@ -329,11 +329,6 @@ class Comparison:
         return len(self.base.runs) + len(self.new.runs) > 2  # noqa: PLR2004 - one run each
 
     @property
-    def blocked(self) -> bool:
-        """Return whether an issue withholds the verdict."""
-        return any(one.blocks for one in self.issues)
-
-    @property
     def deciding(self) -> Estimate:
         """Return the estimate that the outcome rests on; there are estimates."""
         return deciding(self.estimates, self.outcome)

@@ -143,7 +143,7 @@ def decide(
         find: Smallest change that must not pass unseen, as a share.
     """
     if len(base) == len(new) == 1 and max(run.cpu_share for run in (*base, *new)) > MOST_HOST:
-        reason = "one run of each side does not show how much the time on the CPU varies from run to run"
+        reason = "one run of each side does not show how much time on the CPU varies"
         return Decision(Outcome.CANNOT_TELL, reason, MORE_RUNS)
     is_alone = estimates[0].label == ALONE
     decision = Decision(estimates[0].outcome) if is_alone else _of_recorded(estimates, base, new, find)

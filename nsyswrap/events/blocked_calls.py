@@ -1,7 +1,7 @@
 """Reads and writes that wait for a pipe, a socket or a terminal, and not for a file.
 
 A capture has the name of a call alone. `profile` samples what threads read from and write to while they wait
-(``capture/blocked_calls``). The calls of a thread with one name, inside ranges of one name, do the same thing in each
+(``capture/host_monitor``). The calls of a thread with one name, inside ranges of one name, do the same thing in each
 step; what most samples of them show is what they wait for. Such calls get a name of their own, "read (pipe)".
 """
 

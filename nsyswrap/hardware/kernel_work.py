@@ -161,6 +161,14 @@ def has_block_a_channel(name: str) -> bool:
     return _BLOCK_A_CHANNEL.search(name) is not None
 
 
+def has_blocks_of_columns(name: str) -> bool:
+    """Return whether its grid covers columns alone, as that of the gradients of layer norms: more rows add no block.
+
+    Source: layer_norm_kernel.cu of PyTorch; up to 65,536 rows.
+    """
+    return "GammaBetaBackward" in name
+
+
 def is_newer(name: str) -> bool:
     """Return whether only newer versions of PyTorch have a kernel of this name."""
     return re.search(r"vectorized_elementwise_kernel<(?:\(int\))?(?:8|16),", name) is not None

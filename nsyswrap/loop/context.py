@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.alternatives import NO_ALTERNATIVES, MeasuredAlternatives
@@ -120,8 +121,19 @@ class TraceContext:
     xray: Trace | None = None
 
 
-def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | None = None) -> TraceContext:
+def find_context(
+    trace: Trace,
+    settings: Settings = NO_SETTINGS,
+    known: Steps | None = None,
+    inferred: pd.DataFrame | None = None,
+) -> TraceContext:
     """Return the events and the loop of a trace.
+
+    Args:
+        trace: The tables of one export.
+        settings: The user's settings for steps, phases and kernel names.
+        known: Its steps; None to find them.
+        inferred: Its inferred phases, as ``find_phases`` takes them.
 
     Raises:
         UsageError: The pattern of steps is no regular expression.
@@ -137,7 +149,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | 
         if trace.excerpt is not None:
             are_named = steps.source != PATTERN and not settings.step_kernel
             steps = steps.inside(trace.excerpt, are_all_known=are_named)
-        phases = find_phases(trace, steps, settings.phase_rules, sequences)
+        phases = find_phases(trace, steps, settings.phase_rules, sequences, inferred)
         named, missing = kernel_names.result(), find_unrecorded_launches(trace, operations)
         return TraceContext(
             trace=trace,
@@ -218,5 +230,5 @@ def clock_at(context: TraceContext, device_id: int, times: Times) -> Times:
         if sampled_device(context, gpu) == device_id and len(gpu.samples.at):
             row = np.searchsorted(gpu.samples.at, times, side="right") - 1
             known = (row >= 0) & (times <= sampled[-1])
-            return np.where(known, gpu.samples.values["sm_mhz"][row] * 1_000_000, 0)
+            return np.where(known, gpu.samples.values["sm_mhz"][row] * 1_000_000, 0)  # noqa: PD011 - a mapping
     return np.zeros(len(times), np.int64)

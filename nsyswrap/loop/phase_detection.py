@@ -140,7 +140,11 @@ class Phases:
 
 
 def find_phases(
-    trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = (), sequences: Callable[[], Sequences] = tuple
+    trace: Trace,
+    steps: Steps,
+    rules: tuple[PhaseRule, ...] = (),
+    sequences: Callable[[], Sequences] = tuple,
+    known: pd.DataFrame | None = None,
 ) -> Phases:
     """Return the phases of a trace.
 
@@ -149,9 +153,13 @@ def find_phases(
         steps: Steps of the training loop; their ranges are the phase "batch".
         rules: Rules of the user; they come before the usual spellings.
         sequences: Returns what each process launched, to infer the phases of processes that mark none.
+        known: The inferred phases, as rows of ``Phases.ranges``, where they are known; None to infer them.
     """
     found, names = _marked_phases(trace, steps, rules)
-    inferred = [_inferred(sequence, steps, names, found) for sequence in _unmarked(found, steps, names, sequences)]
+    if known is None:
+        inferred = [_inferred(sequence, steps, names, found) for sequence in _unmarked(found, steps, names, sequences)]
+    else:
+        inferred = [known] if len(known) else []
     found = found.drop(columns="injected")
     if inferred:
         more = pd.concat(inferred, ignore_index=True)

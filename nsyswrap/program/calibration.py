@@ -337,11 +337,12 @@ class _Model:
         return bool(self._rows)
 
     @memo
-    def _steps(self, extent: float, factor: float, pace: float) -> npt.NDArray[np.float64]:
+    def _steps(self, extent: float, factor: float, pace: float, *, others: bool) -> npt.NDArray[np.float64]:
         """Return the typical step of each process at an extent, with kernels and work so many times as long, in ns."""
         kernels = np.flatnonzero(self.simulation.context.operations.kind == COMPUTE)
         slower = [Change(operations=kernels, factor=factor)] if factor != 1 else []
-        slower += [] if pace == 1 else [self.simulation.at_pace(pace)]
+        if pace != 1:
+            slower.append(Change(pace_factor=pace) if others else self.simulation.at_pace(pace))
         happened = self.extents.run(self.simulation, extent, *slower)
         lengths = simulated_steps(self.simulation, happened, whole=True, without=self._left_out)
         return np.array([np.median(lengths[rows]) for rows in self._rows])
@@ -356,15 +357,16 @@ class _Model:
         lengths = simulated_steps(self.simulation, happened, whole=True, without=self._left_out)
         return np.array([np.median(lengths[rows]) for rows in self._rows])
 
-    def share(self, extent: float, factor: float = 1.0, pace: float = 1.0) -> float:
+    def share(self, extent: float, factor: float = 1.0, pace: float = 1.0, *, others: bool = False) -> float:
         """Return the typical step at an extent as a share of the recorded one: the mean over processes.
 
         Args:
             extent: The extent.
             factor: How many times as long kernels take.
             pace: How many times as long the host's work takes.
+            others: Whether waits in the operating system take longer, too: for the work of other processes.
         """
-        return float(np.mean(self._steps(extent, factor, pace) / self._as_recorded))
+        return float(np.mean(self._steps(extent, factor, pace, others=others) / self._as_recorded))
 
     def pace_while_timed(self, source: AloneSource) -> float:
         """Return how many times as long the host's work took while the steps alone were timed."""
@@ -383,7 +385,7 @@ class _Model:
         """
         pace = 1.0 if self.calls.cost is None else self.calls.cost.pace_of_runs
         now = self.share(extent)
-        slower, faster = (abs(self.share(extent, pace=each) / now - 1) for each in (pace, 1 / pace))
+        slower, faster = (abs(self.share(extent, pace=each, others=True) / now - 1) for each in (pace, 1 / pace))
         ends = step.point * (1 - hypot(faster, RUNS_DIFFER)), step.point * (1 + hypot(slower, RUNS_DIFFER))
         return around(step.point, *map(round, ends), *step.ends)
 

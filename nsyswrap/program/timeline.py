@@ -60,23 +60,37 @@ class MovedTimes:
 def calibrated_context(context: TraceContext, calibration: Calibration) -> TraceContext:
     """Return the context of the program as it runs alone, for the steps of the simulated sample."""
     threads, steps = _Threads(calibration), _steps_of(context.steps, calibration.simulation.sample)
-    trace = _moved_trace(context, calibration, threads, _kept(calibration.simulation.sample, steps))
+    kept = _kept(calibration.simulation.sample, steps)
+    trace = _moved_trace(context, calibration, threads, kept)
     settings = replace(
         context.settings,
         profiler_cost=ProfilerCost(),  # of nothing: no call is recorded
         steps_alone=NO_STEPS_ALONE,
         host=_moved_record(context.settings.host, threads),
     )
-    thread = array(steps, "thread")
-    start, end = (threads.moved(thread, array(steps, name)) for name in ("start", "end"))
-    found = find_context(trace, settings, replace(context.steps, frame=steps.assign(start=start, end=end), read=None))
-    return replace(found, xray=context.xray)
+    # What follows from the order of all steps cannot be inferred from a few of them.
+    phases = context.phases.ranges
+    inferred = _with_middle_in(phases[phases["inferred"]], kept)
+    known = replace(context.steps, frame=_moved(steps, threads), read=None)
+    return replace(find_context(trace, settings, known, _moved(inferred, threads)), xray=context.xray)
+
+
+def _moved(spans: pd.DataFrame, threads: "_Threads") -> pd.DataFrame:
+    """Return steps or phases with their times in the program."""
+    thread = array(spans, "thread")
+    start, end = (threads.moved(thread, array(spans, name)) for name in ("start", "end"))
+    return spans.assign(start=start, end=end)
 
 
 def _steps_of(steps: Steps, sample: Window) -> pd.DataFrame:
     """Return the steps that have their middle in the sample."""
-    middle = (array(steps.frame, "start") + array(steps.frame, "end")) / 2
-    inside: pd.DataFrame = steps.frame[(middle >= sample.start_ns) & (middle <= sample.end_ns)]
+    return _with_middle_in(steps.frame, sample)
+
+
+def _with_middle_in(spans: pd.DataFrame, part: Window) -> pd.DataFrame:
+    """Return the steps or phases that have their middle in a part of the recording."""
+    middle = (array(spans, "start") + array(spans, "end")) / 2
+    inside: pd.DataFrame = spans[(middle >= part.start_ns) & (middle <= part.end_ns)]
     return inside.reset_index(drop=True)
 
 

@@ -5,7 +5,7 @@ rank are followed one by one, in order of time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from nsyswrap.ranks.same_work import MORE_WORK, PACE, PIPELINE, SLOWER_GPU, UNKN
 from nsyswrap.rules import copies
 
 BUSY_RULES = {TRANSFERS: UNKNOWN, COPIES: copies.EXPOSED.key, WAITS: UNKNOWN}
-# Two ranks are in step where the late one has no more left to compute than this share of the wait. Ours.
+# Two ranks are in step where one has nothing left to compute, and the other no more than this share of the wait. Ours.
 LAG_SHARE = 0.25
 NONE = -1
 Matrix = npt.NDArray[np.int64]
@@ -54,6 +54,10 @@ class Charges:
     def of(self, rows: Indices | npt.NDArray[np.bool_]) -> "Charges":
         """Return some of the charges."""
         return Charges(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    def stretched(self, factor: float) -> "Charges":
+        """Return the charges with waits that are longer by a factor."""
+        return replace(self, wait_ns=np.rint(self.wait_ns * factor).astype(np.int64))
 
 
 _NO_ROWS = np.empty(0, np.intp)
@@ -97,8 +101,8 @@ class _Compared:
         at_end: The same until its end.
         exposed: Exposed wait of each collective, in ns.
         lags: What was left to compute when each ended.
-        gate: The last collective before each, on its GPU and inside the window, after which that GPU went on; -1 for
-            none.
+        gate: The last collective before each, on its GPU and inside the window, after which that GPU may have gone on;
+            -1 for none.
         slot: Numbers of collectives and GPUs as one key, ascending, and the kernel of each key.
     """
 
@@ -126,6 +130,12 @@ class _Compared:
         return account_of(code, len(self.phases))[0]
 
 
+def _most_left(wait: Times) -> npt.NDArray[np.float64]:
+    """Return how much one of two ranks may still have to compute where they are in step, for waits in ns."""
+    most: npt.NDArray[np.float64] = np.maximum(LAG_SHARE * np.asarray(wait), GATED_NS)
+    return most
+
+
 def _key(group: Indices, device: Indices) -> Times:
     key: Times = group.astype(np.int64) << np.int64(20) | device.astype(np.int64)
     return key
@@ -147,7 +157,7 @@ def _compared(
         mine, columns = collectives.on(each.device_id), np.searchsorted(codes, its)
         at_start[mine[:, None], columns], at_end[mine[:, None], columns] = each.at_start, each.at_end
         exposed[mine], lags[mine] = each.exposed_wait, each.lags
-        on = (each.lags <= GATED_NS) & (collectives.end[mine] > window.start_ns)
+        on = (each.lags <= _most_left(each.exposed_wait.max(initial=0))) & (collectives.end[mine] > window.start_ns)
         last = np.maximum.accumulate(np.where(on, np.arange(len(mine)), NONE))
         before = np.concatenate([[NONE], last[:-1]])[: len(mine)]
         gate[mine] = np.where(before >= 0, mine[np.maximum(before, 0)], NONE)
@@ -218,7 +228,8 @@ class _Rows:
         while len(open_):
             open_, gate = open_[gate >= 0], gate[gate >= 0]
             part = compared.part(group[gate], self._late[open_])
-            ready = (part >= 0) & (compared.lags[np.maximum(part, 0)] <= LAG_SHARE * self._whole[open_])
+            left = np.stack([compared.lags[gate], compared.lags[np.maximum(part, 0)]])
+            ready = (part >= 0) & (left.min(axis=0) <= GATED_NS) & (left.max(axis=0) <= _most_left(self._whole[open_]))
             mine[open_[ready]], late[open_[ready]] = gate[ready], part[ready]
             open_, gate = open_[~ready], compared.gate[gate[~ready]]
         return mine, late

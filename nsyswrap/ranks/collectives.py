@@ -244,27 +244,32 @@ def _place(  # noqa: PLR0913 - one argument a column
 ) -> int | None:
     """Return the place of a rank's first kernel among those of another rank; None where they are not the same.
 
-    Ranks with the same kinds in the same order need no alignment where NCCL named their communicator. All others must
-    end together.
+    Ranks with the same kinds in the same order need no alignment where NCCL named their communicator and their kernels
+    run at the same time: of a part of a job, one rank may have some steps more at its begin, and the other at its end.
+    All others must end together. Clocks that are not corrected yet show no times.
     """
     others, first = reference
     same = len(rows) == len(others) and bool((kind[rows] == kind[others]).all())
-    if same and named:
+    meet = np.maximum(start[rows], start[others]) <= np.minimum(end[rows], end[others]) if same else np.zeros(1)
+    if same and named and float(meet.mean()) > 1 / 2:
         return first
     at = np.clip(np.searchsorted(end[rows], end[others]), 1, max(len(rows) - 1, 1))
     before = np.minimum(at - 1, len(rows) - 1)
     at = np.minimum(at, len(rows) - 1)
     nearest = np.where(np.abs(end[rows[before]] - end[others]) <= np.abs(end[rows[at]] - end[others]), before, at)
     shifts, counts = np.unique(nearest - np.arange(len(others)), return_counts=True)
-    shift = 0 if same else int(shifts[np.argmax(counts)])
+    shift = int(shifts[np.argmax(counts)]) if not same or named else 0
     low, high = max(0, -shift), min(len(others), len(rows) - shift)
     if high <= low:
-        return None
+        return first if same and named else None
     one, other = others[low:high], rows[low + shift : high + shift]
     alike = float((kind[one] == kind[other]).mean())
     together = np.abs(end[one] - end[other]) <= TOGETHER_NS
     met = np.maximum(start[one], start[other]) <= np.minimum(end[one], end[other]) + TOGETHER_NS
-    if alike < ALIKE_SHARE or not (named or float((together & met).mean()) > 1 / 2):
+    ends_together = float((together & met).mean()) > 1 / 2
+    if same and named and not ends_together:
+        return first
+    if alike < ALIKE_SHARE or not (named or ends_together):
         return None
     return first - shift
 

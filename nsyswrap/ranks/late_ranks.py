@@ -3,10 +3,19 @@
 The rank that arrives last in nearly every collective may cost nothing, and a rank that is late once may just have been
 unlucky. So the waits of each step are summed, and a rank is late if the sum exceeds what chance explains. The interval
 is by bootstrap over steps.
+
+The host of a rank that waits may be steps ahead of that of the late one, as far as the queue of its GPU reaches. Then
+the steps that are measured are not the same on all GPUs, and at the edges waits for a rank are not in sight::
+
+    rank 0    | step 5 | step 6 | step 7 | step 8 |
+    rank 1             | step 5 | step 6 | step 7 | step 8 |
+                       |........ in sight ........|
+
+So waits count in the part in which all ranks are measured, and stand for the whole window.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +79,13 @@ def find_late_ranks(
     charges = charges.of(named & (charges.waiting != charges.late))  # A wait can come back to the rank that waits.
     if not len(charges.wait_ns):
         return ()
+    part, whole = in_sight(steps, window, collectives), steps.total_ns
     edges, late_ranks = _edges(steps, window), []
+    # Of stages that only begin a part of a step later, all steps are in sight.
+    if steps.windows_of(window) and part.length_ns < (1 - 1 / (2 * steps.measured_count)) * whole:
+        edges = np.unique(np.clip(edges, part.start_ns, part.end_ns))
+        arrived = _arrivals(collectives)[charges.collective]
+        charges = charges.of((arrived >= part.start_ns) & (arrived <= part.end_ns)).stretched(whole / part.length_ns)
     for device in tables.distinct(charges.late).tolist():
         lost = _lost_by_step(collectives, charges, device, edges)
         its = charges.waiting == device
@@ -99,6 +114,33 @@ def find_late_ranks(
             )
         )
     return tuple(sorted(late_ranks, key=lambda rank: (-rank.lost_ns, rank.device_id)))
+
+
+def in_sight(steps: Steps, window: Window, collectives: Collectives) -> Window:
+    """Return the part of a window in which the steps of all ranks are measured, and all parts of each collective known.
+
+    Args:
+        steps: The steps of all ranks.
+        window: The window.
+        collectives: The collectives of all ranks.
+    """
+    own = steps.windows_of(window).values()
+    start, end = max((each.start_ns for each in own), default=0), min((each.end_ns for each in own), default=0)
+    start, end = (start, end) if start < end else (window.start_ns, window.end_ns)
+    matched = np.flatnonzero(collectives.matched)
+    group = collectives.group[matched]
+    members, arrived = np.bincount(group), _arrivals(collectives)
+    most = np.zeros(len(collectives.sizes), np.intp)
+    np.maximum.at(most, collectives.communicator[matched], members[group])
+    is_cut = members[group] < most[collectives.communicator[matched]]
+    cut = arrived[group[is_cut]]
+    cut = cut[(cut > start) & (cut < end)]
+    middle = (start + end) // 2
+    return replace(
+        window,
+        start_ns=int(cut[cut <= middle].max(initial=start)),
+        end_ns=int(cut[cut > middle].min(initial=end)),
+    )
 
 
 def _clock_error(errors: Mapping[int, int], collectives: Collectives, charges: Charges, device: int) -> int:
@@ -148,13 +190,18 @@ def _lost_by_step(collectives: Collectives, charges: Charges, device: int, edges
 
 def _by_step(collectives: Collectives, group: Indices, times: Times, edges: Times) -> Times:
     """Return the sum of the times in each step; a collective belongs to the step in which its last rank arrives."""
-    matched = np.flatnonzero(collectives.matched)
-    arrived = np.zeros(int(collectives.group.max()) + 1, np.int64)
-    np.maximum.at(arrived, collectives.group[matched], collectives.arrival[matched])
-    step = np.clip(np.searchsorted(edges, arrived[group], side="right") - 1, 0, len(edges) - 2)
+    step = np.clip(np.searchsorted(edges, _arrivals(collectives)[group], side="right") - 1, 0, len(edges) - 2)
     by_step = np.zeros(len(edges) - 1, np.int64)
     np.add.at(by_step, step, times)
     return by_step
+
+
+def _arrivals(collectives: Collectives) -> Times:
+    """Return when the last rank arrives at each collective, by its number, in ns."""
+    matched = np.flatnonzero(collectives.matched)
+    arrived = np.zeros(int(collectives.group.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(arrived, collectives.group[matched], collectives.arrival[matched])
+    return arrived
 
 
 def _summed(keys: Indices, times: Times) -> tuple[Indices, Times]:

@@ -3,15 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import Tree
 from nsyswrap.render.document import Column, Document, DocumentSection, Table
 from nsyswrap.sections.tensor_cores.hardware_proof import Proof
 from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Checked, NameOutcome
-
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.tensor_agreement/1"
 SHOWN = 20
@@ -81,7 +78,7 @@ def document(measured: Measured) -> Document:
     )  # fmt: skip
 
 
-def tree(measured: Measured) -> "Tree":
+def tree(measured: Measured) -> Tree:
     """Return all kernels and the summary as ``nsyswrap.tensor_agreement/1``."""
     agreement = measured.agreement
     shares = {"tensor": agreement.tensor_share, "named": agreement.named_share}
@@ -117,7 +114,7 @@ def _summary(measured: Measured) -> list[tuple[str, str]]:
     ]
 
 
-def _record(checked: Checked) -> "Tree":
+def _record(checked: Checked) -> Tree:
     return {
         "name": checked.named.name,
         "total_ns": checked.total_ns,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap.base import units
-from nsyswrap.render.drawings import Picture, shape
+from nsyswrap.render.drawings import Picture, decimal, shape
 
 _PLACES = 4
 _MOST_BINS = 400
@@ -45,7 +45,7 @@ def bar(parts: Sequence[int]) -> tuple[Segment, ...]:
     ends = [round(100 * sum(parts[: at + 1]) / whole, _PLACES) for at in range(len(parts))]
     starts = [0.0, *ends[:-1]]
     return tuple(
-        Segment(_decimal(start), _decimal(round(end - start, _PLACES))) for start, end in zip(starts, ends, strict=True)
+        Segment(decimal(start, _PLACES), decimal(end - start, _PLACES)) for start, end in zip(starts, ends, strict=True)
     )
 
 
@@ -176,8 +176,3 @@ def busy_area(start_ns: Sequence[int], end_ns: Sequence[int], busy_share: Sequen
         for up, to in zip(height, right, strict=True)
     ]
     return f"M{(left[0] - starts[0]) * scale:.1f} 100" + "".join(points) + "V100Z"
-
-
-def _decimal(value: float) -> str:
-    """Return a number as text without trailing zeros."""
-    return f"{value:.{_PLACES}f}".rstrip("0").rstrip(".") or "0"

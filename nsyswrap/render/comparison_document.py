@@ -2,10 +2,9 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
-from nsyswrap.base.json_codec import list_of, record_of
+from nsyswrap.base.json_codec import Tree, list_of, record_of
 from nsyswrap.compare.comparison import (
     AmountChange,
     ChangeTable,
@@ -30,7 +29,6 @@ from nsyswrap.render.comparison_tables import (
     moved,
     moved_of,
     one_run_each,
-    place_of,
     scale_of,
     steps_of,
     tensor_words,
@@ -51,15 +49,14 @@ from nsyswrap.render.document import (
     Pictures,
     Table,
     Tone,
+    shown,
 )  # fmt: skip
 from nsyswrap.render.drawings import Picture, shape
 from nsyswrap.render.issues import ISSUES, issue_entries
 from nsyswrap.render.json_report import WINDOW, section_tree
 from nsyswrap.render.measured_hero import MeasuredTime
+from nsyswrap.render.summary_model import place
 from nsyswrap.rules import rule_name
-
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.comparison/3"
 _TONES: dict[Outcome, Tone] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad", Outcome.CANNOT_TELL: "unsure"}
@@ -125,10 +122,8 @@ def _step_time(comparison: Comparison) -> DocumentSection:
             Column(name, name, "ns", [round(ns) for ns in times], list(map(units.duration, times)))
             for name, times in (("base", [one.base_ns for one in found]), ("new", [one.new_ns for one in found]))
         ),
-        Column("change", "change", "share", changed, list(map(units.change, changed))),
-        Column(
-            "times", "speed-up", "number", [one.times for one in found], [f"{one.times:.2f} times" for one in found]
-        ),
+        shown("change", "change", "share", changed, units.change),
+        shown("times", "speed-up", "number", [one.times for one in found], "{:.2f} times".format),
         Column("interval", "95 % interval", "number", [one.change.low for one in found], list(map(_interval, found))),
         Column("", "less | more", "picture", drawn),
         Column("result", "result", "text", [one.outcome.value for one in found]),
@@ -186,7 +181,7 @@ def _entry(word: str, pair: FindingPair, comparison: Comparison) -> Entry:
     finding, moved_words = pair.new or pair.base, moved_of(pair, comparison)
     return Entry(
         word,
-        title=f"{rule_name(pair.rule)}, {place_of(pair)}",
+        title=f"{rule_name(pair.rule)}, {place(pair)}",
         note=lost_of(pair, comparison),
         headline=headline_of(pair),
         lines=(moved_words,) if moved_words else (),
@@ -324,7 +319,7 @@ def _provenance(comparison: Comparison) -> Table:
     )
 
 
-def tree(comparison: Comparison) -> "Tree":
+def tree(comparison: Comparison) -> Tree:
     """Return the comparison as nested dictionaries and lists of plain Python values."""
     return {
         "schema": SCHEMA,
@@ -350,7 +345,7 @@ def tree(comparison: Comparison) -> "Tree":
     }
 
 
-def _side(side: Side) -> "Tree":
+def _side(side: Side) -> Tree:
     report = side.report
     return {
         "name": side.name,
@@ -366,7 +361,7 @@ def _side(side: Side) -> "Tree":
     }
 
 
-def _estimate(one: Estimate) -> "Tree":
+def _estimate(one: Estimate) -> Tree:
     return {
         "label": one.label,
         "base_ns": one.base_ns,
@@ -379,11 +374,11 @@ def _estimate(one: Estimate) -> "Tree":
     }
 
 
-def _table_tree(table: ChangeTable) -> "Tree":
+def _table_tree(table: ChangeTable) -> Tree:
     return {"title": table.title, "of": table.of, "unit": table.unit, "rows": [_change(one) for one in table.changes]}
 
 
-def _change(one: AmountChange) -> "Tree":
+def _change(one: AmountChange) -> Tree:
     return {
         "name": one.name,
         "base": one.base,
@@ -396,7 +391,7 @@ def _change(one: AmountChange) -> "Tree":
     }
 
 
-def _pair_tree(pair: FindingPair) -> "Tree":
+def _pair_tree(pair: FindingPair) -> Tree:
     return {
         "rule": pair.rule,
         "device_id": pair.device_id,

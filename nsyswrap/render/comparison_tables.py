@@ -223,11 +223,6 @@ def headline_of(pair: FindingPair) -> str:
     return finding.headline if finding is not None else ""
 
 
-def place_of(pair: FindingPair) -> str:
-    """Return what a finding is about: a GPU, or the whole capture."""
-    return "whole capture" if pair.device_id is None else f"GPU {pair.device_id}"
-
-
 def _counts(change: AmountChange) -> str:
     """Return how often something occurs in base and in new; empty where it is not counted."""
     if change.base_count is None and change.new_count is None:

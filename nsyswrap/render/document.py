@@ -600,9 +600,14 @@ def columns(records: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> 
     return tuple(found)
 
 
+def shown(name: str, label: str, unit: ColumnUnit, values: Sequence[Any], text: Callable[[Any], str]) -> Column:
+    """Return a column whose texts are made by a function."""
+    return Column(name, label, unit, values, list(map(text, values)))
+
+
 def times(name: str, label: str, ns: Sequence[int]) -> Column:
     """Return a column of times, each with its own unit."""
-    return Column(name, label, "ns", ns, list(map(units.duration, ns)))
+    return shown(name, label, "ns", ns, units.duration)
 
 
 def table_section(

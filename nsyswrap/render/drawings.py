@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
+def decimal(value: float, places: int = 2) -> str:
+    """Return a number as text without trailing zeros."""
+    return f"{value:.{places}f}".rstrip("0").rstrip(".") or "0"
+
+
 class Shape(NamedTuple):
     """An element of a drawing.
 

@@ -2,17 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
-from nsyswrap.base.json_codec import list_of, record_of
+from nsyswrap.base.json_codec import Tree, list_of, record_of
 from nsyswrap.gate.timed_runs import Gate, GateOutcome, Measure, TimedRun, noise_words
-from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone
+from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone, shown
 from nsyswrap.render.issues import ISSUES, issue_entries
 from nsyswrap.render.measured_hero import MeasuredTime, hero
-
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.gate/2"
 MARKER = "<!-- nsyswrap gate -->"
@@ -60,16 +56,8 @@ def _measures(measures: Sequence[Measure]) -> Table:
             Column("label", "measure", "text", [one.label for one in measures]),
             Column("earlier_ns", "earlier", "ns", [one.earlier_ns for one in measures]),
             Column("new_ns", "new", "ns", [one.new_ns for one in measures]),
-            Column(
-                "change",
-                "change",
-                "share",
-                [one.change for one in measures],
-                [units.change(one.change) for one in measures],
-            ),
-            Column(
-                "noise", "noise", "share", [one.limit for one in measures], [noise_words(one.limit) for one in measures]
-            ),
+            shown("change", "change", "share", [one.change for one in measures], units.change),
+            shown("noise", "noise", "share", [one.limit for one in measures], noise_words),
             Column("result", "result", "text", [one.outcome.value for one in measures]),
         ),
     )
@@ -81,22 +69,14 @@ def _blame(gate: Gate) -> Table:
         "What takes longer",
         (
             Column("part", "part of a step", "text", [one.words for one in gate.blame]),
-            Column(
-                "delta_ns",
-                "a step",
-                "ns",
-                [one.delta_ns for one in gate.blame],
-                [units.difference(one.delta_ns, "ns") for one in gate.blame],
-            ),
-            Column(
-                "step_share",
-                "of a step",
-                "share",
-                [one.share for one in gate.blame],
-                [units.change(one.share) for one in gate.blame],
-            ),
+            shown("delta_ns", "a step", "ns", [one.delta_ns for one in gate.blame], _difference),
+            shown("step_share", "of a step", "share", [one.share for one in gate.blame], units.change),
         ),
     )
+
+
+def _difference(ns: float) -> str:
+    return units.difference(ns, "ns")
 
 
 def _runs(gate: Gate) -> Table:
@@ -119,7 +99,7 @@ def _runs(gate: Gate) -> Table:
     )
 
 
-def tree(gate: Gate) -> "Tree":
+def tree(gate: Gate) -> Tree:
     """Return the result as nested dictionaries and lists of plain Python values."""
     return {
         "schema": SCHEMA,

@@ -11,7 +11,7 @@ from nsyswrap.gate.timed_runs import noise_words
 from nsyswrap.gate.trends import Level, LevelChange, PartMove, Trend
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.document import PAGE, Block, Column, Document, DocumentSection, Facts, Hero, Lines, Pictures, Table
-from nsyswrap.render.drawings import Picture, Shape, difference_bar, shape
+from nsyswrap.render.drawings import Picture, Shape, decimal, difference_bar, shape
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.measured_hero import MeasuredTime, hero
 from nsyswrap.render.run_document import commit_of, spread, started
@@ -278,7 +278,7 @@ def _shapes(trend: Trend, links: Mapping[str, str], low: float, high: float) -> 
     count = len(trend.runs)
 
     def x(place: float) -> str:
-        return f"{_number(100 * place / count)}%"
+        return f"{decimal(100 * place / count)}%"
 
     def y(ns: float) -> float:
         return _HEIGHT * (1 - (min(max(ns, low), high) - low) / (high - low))
@@ -288,9 +288,9 @@ def _shapes(trend: Trend, links: Mapping[str, str], low: float, high: float) -> 
         # The level itself where the noise is unknown.
         noise = level.noise if math.isfinite(level.noise) and level.noise < _BAND else 0.0
         top, bottom = y(level.middle_ns * (1 + noise)), y(level.middle_ns / (1 + noise))
-        band = {"y": _number(top), "height": _number(bottom - top), "fill": "#0054A9", "fill-opacity": ".16"}
+        band = {"y": decimal(top), "height": decimal(bottom - top), "fill": "#0054A9", "fill-opacity": ".16"}
         yield Shape("rect", {"class": "noise", "x": x(level.first), "width": x(level.end - level.first), **band})
-        middle = _number(y(level.middle_ns))
+        middle = decimal(y(level.middle_ns))
         yield shape(
             "line", "level", x1=x(level.first), x2=x(level.end), y1=middle, y2=middle, stroke="#0054A9", stroke_width=2
         )
@@ -307,7 +307,7 @@ def _shapes(trend: Trend, links: Mapping[str, str], low: float, high: float) -> 
         look, inner = ("run above", "none") if ns > high else ("run", "#16202C")
         yield shape(
             "circle", look, title=describe(one.row), href=links[one.row.run_id],
-            cx=x(at + 0.5), cy=_number(y(ns)), r=4, fill=inner, stroke="#16202C",
+            cx=x(at + 0.5), cy=decimal(y(ns)), r=4, fill=inner, stroke="#16202C",
         )  # fmt: skip
 
 
@@ -318,7 +318,3 @@ def _scale(times: Sequence[float], levels: Sequence[Level]) -> tuple[float, floa
     low, high = min(times), max(most, longest)
     room = max(_ROOM * (high - low), _LEAST_SCALE / 2 * high)
     return max(low - room, 0.0), high + room
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") or "0"

@@ -9,14 +9,14 @@ from nsyswrap.base import units
 from nsyswrap.render.escape import escape_in_json, visible
 from nsyswrap.render.run_document import SCHEMA, commit_of, spread, started
 from nsyswrap.rules import rule_name
-from nsyswrap.runs.run import ListedRun, RunRow
+from nsyswrap.runs.run import RunRow
 
 # Enough digits to name a run: two of a million runs begin with the same ten digits in one of two cases.
 ID_DIGITS = 10
 _HEAD = ("run", "started (UTC)", "commit", "step", "p05 to p95", "program", "limited by")
 
 
-def list_as_text(rows: Sequence[RunRow | ListedRun]) -> str:
+def list_as_text(rows: Sequence[RunRow]) -> str:
     """Return one line for each run, under a line of headings; empty without runs."""
     if not rows:
         return ""
@@ -26,7 +26,7 @@ def list_as_text(rows: Sequence[RunRow | ListedRun]) -> str:
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in lines)
 
 
-def _cells(row: RunRow | ListedRun) -> tuple[str, ...]:
+def _cells(row: RunRow) -> tuple[str, ...]:
     """Return the cells of a run, in the order of the headings."""
     step = units.duration(row.median_ns) if row.median_ns is not None else "no steps"
     program = visible(f"{row.program} {row.arguments}".strip())
@@ -52,5 +52,4 @@ def list_as_csv(rows: Sequence[RunRow]) -> str:
     return target.getvalue()
 
 
-# Those of all fields; a list as text needs fewer.
-LISTS = {"json": list_as_json, "csv": list_as_csv}
+LISTS = {"text": list_as_text, "json": list_as_json, "csv": list_as_csv}

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import Tree
 from nsyswrap.many.outliers import FEWEST, LEAST_SHARE
 from nsyswrap.many.totals import GroupRow, ManyCaptures
 from nsyswrap.render.charts import LegendRow, stacked
@@ -22,9 +22,6 @@ from nsyswrap.render.document import (
 )
 from nsyswrap.render.escape import elide
 from nsyswrap.render.vocabulary import LEDGER_PARTS, fill, rule_name
-
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.many/1"
 # So many groups have a bar; the table has all. Ours: more fill several screens.
@@ -54,7 +51,6 @@ _LABELS: Mapping[str, str] = MappingProxyType(
         "rule": "loses most",
         "rule_share": "of its GPU time",
         "lost_ns": "time lost",
-        "idle_share": "idle",
         "worst": "where",
     }
 )
@@ -70,7 +66,7 @@ def document(many: ManyCaptures) -> Document:
     hero = (Hero((Bar("GPU time", units.duration(many.gpu_ns), bar),)),) if many.gpu_ns else ()
     return Document(
         command="analyze-many",
-        title=captures(len(many.captures)),
+        title=units.counted(len(many.captures), "capture"),
         about=tuple(about),
         verdict=verdict(many),
         lead=(*hero, Lines(tuple(notes(many)), "notes")),
@@ -91,7 +87,7 @@ def _bar(ledger: Mapping[str, int]) -> tuple[LegendRow, ...]:
 
 def verdict(many: ManyCaptures) -> str:
     """Return what the captures have in common, in some sentences."""
-    count, hold = captures(len(many.captures)), "holds" if len(many.captures) == 1 else "hold"
+    count, hold = units.counted(len(many.captures), "capture"), "holds" if len(many.captures) == 1 else "hold"
     if not many.gpu_ns:
         return f"{count} {hold} no record of GPU work."
     compute, idle = (units.share_of(many.ledger[part], many.gpu_ns) for part in ("compute_ns", "idle_ns"))
@@ -105,21 +101,16 @@ def verdict(many: ManyCaptures) -> str:
     return " ".join(sentences)
 
 
-def captures(number: int) -> str:
-    """Return a number of captures in words: ``1 capture``."""
-    return f"{units.count(number)} capture{'' if number == 1 else 's'}"
-
-
 def notes(many: ManyCaptures) -> Iterator[str]:
     """Yield what the totals do not hold."""
     if many.failed:
-        yield f"{captures(len(many.failed))} could not be read and {_count(many.failed)} in no total."
+        yield f"{units.counted(len(many.failed), 'capture')} could not be read and {_count(many.failed)} in no total."
     for name, other in many.repeated[:3]:
         yield f"{name} is the same as {other}, and counts once."
     if len(many.repeated) > 3:  # noqa: PLR2004 - as above
         yield f"{len(many.repeated) - 3} more captures are the same as another one, and count once."
     if many.without_steps:
-        yield f"{captures(many.without_steps)} without steps or GPU work cannot be compared by step."
+        yield f"{units.counted(many.without_steps, 'capture')} without steps or GPU work cannot be compared by step."
     if many.other_kernels.launches:
         share = units.share_of(many.other_kernels.total_ns, many.kernel_ns)
         yield f"Kernels below the largest of their capture take {share} of the kernel time and have no row."
@@ -183,7 +174,7 @@ def _outliers(many: ManyCaptures) -> DocumentSection:
             "step_ns": each.step_ns,
             "usual_ns": round(each.usual_ns),
             "usual_ratio": each.share,
-            "part": part_name(each.part),
+            "part": (_PART_NAMES.get(each.part) or (rule_name(each.part) if each.part else "")),
             "part_ns": each.part_ns,
             "among": each.among,
         }
@@ -195,11 +186,6 @@ def _outliers(many: ManyCaptures) -> DocumentSection:
     )
     brief = ("capture", "step_ns", "usual_ns", "part", "part_ns")
     return table_section("outliers", "Outliers", about, rows, _LABELS, brief=brief)
-
-
-def part_name(part: str) -> str:
-    """Return the name of a row of the ledger, or of a rule of idle time; empty for none."""
-    return _PART_NAMES.get(part) or (rule_name(part) if part else "")
 
 
 def group_name(grouping: str, name: str) -> str:
@@ -246,16 +232,7 @@ def _group_section(grouping: str, many: ManyCaptures) -> DocumentSection:
 
 def _kernels(many: ManyCaptures) -> DocumentSection:
     whole = many.kernel_ns
-    rows = [
-        {
-            "name": each.name,
-            "captures": each.captures,
-            "launches": each.launches,
-            "total_ns": each.total_ns,
-            "total_share": _ratio(each.total_ns, whole),
-        }
-        for each in many.kernels
-    ]
+    rows = [{**each._asdict(), "total_share": _ratio(each.total_ns, whole)} for each in many.kernels]
     brief = ("name", "captures", "total_ns", "total_share")
     return table_section(
         "kernels", "Kernels", "the most time over all captures first", rows, _LABELS, brief=brief, of_programs=True
@@ -285,7 +262,7 @@ def _list(many: ManyCaptures) -> DocumentSection:
     )  # fmt: skip
 
 
-def tree(many: ManyCaptures) -> "Tree":
+def tree(many: ManyCaptures) -> Tree:
     """Return the totals as nested dictionaries and lists of plain Python values."""
     return {
         "schema": SCHEMA,

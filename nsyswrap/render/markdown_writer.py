@@ -1,10 +1,7 @@
-"""A document as Markdown for a comment on a pull request: under 8 KB, with folded parts and inert names.
-
-The functions that escape, fold and fit serve the Markdown of a report, too.
-"""
+"""A document as Markdown for a comment on a pull request: under 8 KB, with folded parts and inert names."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from nsyswrap.render.document import Bars, Block, Document, Entries, Entry, Facts, Lines, Table, blocks_of
 from nsyswrap.render.escape import elide, shorten
@@ -21,14 +18,9 @@ _MARKUP = re.compile(
 
 def write(document: Document) -> str:
     """Return the document as Markdown that fits into a comment; where a part does not fit, a line says so."""
-    return fitted(_parts(document))
-
-
-def fitted(parts: Iterable[str]) -> str:
-    """Return the first parts that fit into ``MOST_BYTES``; where a part does not fit, a line says so."""
     kept: list[str] = []
     left = MOST_BYTES - len(_LEFT_OUT.encode()) - 3
-    for part in parts:
+    for part in _parts(document):
         left -= len(part.encode()) + 2
         if left < 0:
             kept.append(_LEFT_OUT)

@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import pandas as pd
-
 from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, hues, rank_rows, summary_model, vocabulary
@@ -24,11 +22,12 @@ from nsyswrap.render.document import (
     Span,
     Table,
     frame_columns,
+    shown,
     times,
 )
 from nsyswrap.render.drawings import Picture
 from nsyswrap.render.escape import elide, visible
-from nsyswrap.render.gaps import Gap, Piece
+from nsyswrap.render.gaps import Gap, Piece, longest
 from nsyswrap.render.rows import plain
 from nsyswrap.rules import CAUSES
 
@@ -88,7 +87,7 @@ def gpus(report: Report) -> Iterator[Block]:
 
 def _gpu(report: Report, ledger: summary_model.DeviceLedger, at: int, *, is_short: bool) -> Iterator[Block]:
     forms: frozenset[Form] = PAGES if at < SLIM_GPUS else PAGE
-    its, of = device(report, ledger), _window(report)
+    its, of = device(report, ledger), window_of(report)
     if not is_short:
         yield from _parts(report, ledger, its, of, forms)
         return
@@ -125,7 +124,7 @@ def device(report: Report, ledger: summary_model.DeviceLedger) -> Device:
     fills = [hue + hues.LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
     return Device(
         title=", ".join((f"GPU {ledger.device_id}", *rank, *filter(None, (ledger.name,)))),
-        note=f"{units.duration(ledger.window_ns)} = 100 % of {_window(report)}",
+        note=f"{units.duration(ledger.window_ns)} = 100 % of {window_of(report)}",
         parts=stacked([(one.part.key, one.part.label, vocabulary.fill(one.part), one.ns) for one in ledger.parts]),
         idle=tuple(
             LegendRow(
@@ -136,7 +135,8 @@ def device(report: Report, ledger: summary_model.DeviceLedger) -> Device:
     )
 
 
-def _window(report: Report) -> str:
+def window_of(report: Report) -> str:
+    """Return the window of the breakdown."""
     ledger = report.section("ledger")
     return summary_model.short((report if ledger is None else ledger).window)
 
@@ -184,10 +184,9 @@ def causes(ledger: summary_model.DeviceLedger, its: Device, of: str) -> Table:
 
 def _over_time(report: Report, device_id: int, title: str) -> tuple[Picture, ...]:
     """Return the busy share of a GPU over the window, where the ledger has it."""
-    section = report.section("ledger")
-    if section is None or "over_time" not in section.tables:
+    table = report.rows("ledger", "over_time")
+    if table is None:
         return ()
-    table = section.tables["over_time"]
     mine = table[table["device_id"] == device_id].sort_values("start_ns")
     path = charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), plain(mine["busy_share"]))
     if not path:
@@ -198,10 +197,9 @@ def _over_time(report: Report, device_id: int, title: str) -> tuple[Picture, ...
 
 def attribution(report: Report, device_id: int, title: str) -> Table:
     """Return the idle time of one GPU by rule, cause and phase, largest first."""
-    section, name = report.section("idle"), f"Idle time of {title} by root cause, cause and phase"
-    if section is None or "attribution" not in section.tables:
+    table, name = report.rows("idle", "attribution"), f"Idle time of {title} by root cause, cause and phase"
+    if table is None:
         return Table("idle-attribution", name, ())
-    table = section.tables["attribution"]
     mine = table[table["device_id"] == device_id].sort_values("idle_ns", ascending=False, kind="stable")
     columns = frame_columns(vocabulary.named(mine[_ATTRIBUTION]))
     return Table("idle-attribution", name, columns if len(mine) else (), has_row_heads=False)
@@ -217,32 +215,29 @@ def gaps(report: Report) -> Iterator[Table]:
 
 def patterns(report: Report) -> Table:
     """Return the gaps that recur, by GPU, rule and phase, largest first."""
-    section = report.section("idle")
-    table = pd.DataFrame() if section is None else section.tables.get("patterns", pd.DataFrame())
-    if len(table):
+    table = report.rows("idle", "patterns")
+    if table is not None:
         table = table.sort_values("idle_ns", ascending=False, kind="stable")
         shares = table["idle_ns"] / max(_window_ns(report), 1)
         table.insert(list(table.columns).index("idle_ns") + 1, "idle_of_window_share", shares)
-    return Table(
-        "idle-patterns", "Gaps by reason", frame_columns(vocabulary.named(table)), is_titled=True, has_row_heads=False
-    )
+    columns = () if table is None else frame_columns(vocabulary.named(table))
+    return Table("idle-patterns", "Gaps by reason", columns, is_titled=True, has_row_heads=False)
 
 
 def longest_gaps(report: Report, most: int = _MOST_GAPS) -> Table:
     """Return the longest gaps; a click on the reasons of one opens its evidence."""
-    found, count, total_ns = summary_model.worst_gaps(report, most)
+    table = report.rows("idle", "gaps")
+    found, count, total_ns = ((), 0, 0) if table is None else longest(table, most)
     lengths = [gap.length_ns for gap in found]
     part = units.share_of(sum(lengths), total_ns)
-    pieces = [gap.by_rule() for gap in found]
+    pieces = [gap.pieces for gap in found]
     spans, shares = [Span(gap.start_ns, gap.end_ns) for gap in found], [ns / _window_ns(report) for ns in lengths]
     starts = [gap.start_ns for gap in found]
     columns = (
         Column("device_id", "GPU", "number", [gap.device_id for gap in found]),
-        Column("start_ns", "start", "ns", starts, list(map(units.point, starts)), spans=spans),
+        shown("start_ns", "start", "ns", starts, units.point)._replace(spans=spans),
         times("length_ns", "gap length", lengths),
-        Column(
-            "share", "share of window", "number", shares, [units.share_of(ns, _window_ns(report)) for ns in lengths]
-        ),
+        shown("share", "share of window", "number", shares, units.share),
         Column(
             "reasons",
             "why, largest first; open a row for evidence",

@@ -137,9 +137,11 @@ def section(report: Report, its: Section) -> DocumentSection:
 
 
 def _blocks(report: Report, its: Section) -> Iterator[Block]:
-    yield from _BEFORE_FACTS.get(its.key, _nothing)(report, its)
+    if its.key in _BEFORE_FACTS:
+        yield from _BEFORE_FACTS[its.key](report, its)
     yield Facts(facts(its) if its.key not in _ABOVE else ())
-    yield from _BEFORE_TABLES.get(its.key, _nothing)(report, its)
+    if its.key in _BEFORE_TABLES:
+        yield from _BEFORE_TABLES[its.key](report, its)
     yield from tables(in_one_table(report, its))
     yield Lines(its.notes if its.key not in _ABOVE else (), "fine")
 
@@ -176,10 +178,6 @@ def facts(section: Section | None) -> tuple[tuple[str, str], ...]:
         and not (fact.label == _LOWER_BOUND and units.is_missing(fact.value))
         and not (fact.label == _OUTLIERS and not fact.value)
     )
-
-
-def _nothing(_report: Report, _section: Section) -> Iterable[Block]:
-    return ()
 
 
 def tensor_bar(_report: Report, section: Section) -> Iterator[Block]:

@@ -11,7 +11,7 @@ from nsyswrap.base import units
 from nsyswrap.model import Section
 from nsyswrap.render import summary_model
 from nsyswrap.render.document import Span
-from nsyswrap.render.drawings import Picture, Shape, shape
+from nsyswrap.render.drawings import Picture, Shape, decimal, shape
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.rank_rows import WAITS, said
 from nsyswrap.render.vocabulary import rule_name
@@ -194,7 +194,7 @@ def _rank(rank: Row, axis: TimeAxis, top: int, sizes: PixelSizes, segments: Sequ
     drawn = []
     for row in segments:
         left, right = axis.x(int(row["start_ns"])), axis.x(int(row["end_ns"]))
-        place: dict[str, Any] = {"x": f"{_decimal(left)}%", "width": f"{_decimal(right - left)}%"}
+        place: dict[str, Any] = {"x": f"{decimal(left)}%", "width": f"{decimal(right - left)}%"}
         parts = tuple(
             shape("rect", f"p-{key}", **place, y=f"{y:.1f}", height=f"{height:.1f}", fill=fill)
             for key, fill, y, height in _stack(row, top, sizes)
@@ -226,11 +226,11 @@ def _collective(row: Row, axis: TimeAxis, top: int, sizes: PixelSizes) -> Iterat
     """Yield a collective on one rank below its bar: where it waits, and where it transfers."""
     start, arrival, end = (axis.x(int(row[name])) for name in ("start_ns", "arrival_ns", "end_ns"))
     place = {"y": str(top + sizes.bar + 1), "height": str(sizes.lane)}
-    if (width := _decimal(arrival - start)) != "0":
-        x = f"{_decimal(start)}%"
+    if (width := decimal(arrival - start)) != "0":
+        x = f"{decimal(start)}%"
         waits = {"class": "p-rank_wait", "x": x, "width": f"{width}%", **place, "fill": "#B5638F"}
         yield Shape("rect", {**waits, "fill-opacity": ".6"})
-    x, width = f"{_decimal(arrival)}%", f"{_decimal(end - arrival)}%"
+    x, width = f"{decimal(arrival)}%", f"{decimal(end - arrival)}%"
     yield Shape("rect", {"class": "p-communication", "x": x, "width": width, **place, "fill": "#873267"})
 
 
@@ -250,7 +250,7 @@ def _labels(segments: Sequence[Row], axis: TimeAxis, top: int, sizes: PixelSizes
             for page in (_WIDE, _NARROW)
         )
         place: dict[str, Any] = {
-            "x": f"{_decimal((left + right) / 2)}%",
+            "x": f"{decimal((left + right) / 2)}%",
             "y": f"{y + height / 2 + 4:.1f}",
             "font_size": 12,
         }
@@ -304,7 +304,7 @@ def _awaited(axis: TimeAxis, bars: Sequence[Row]) -> dict[int, int]:
 
 def _line(row: Row, axis: TimeAxis, awaited: Mapping[int, int], height: int) -> Shape:
     """Return the arrival of the last rank at a collective as a line through all ranks."""
-    x, wait = f"{_decimal(axis.x(int(row['arrival_ns'])))}%", units.duration(awaited[row["collective"]])
+    x, wait = f"{decimal(axis.x(int(row['arrival_ns'])))}%", units.duration(awaited[row["collective"]])
     title = visible(f"rank {row['rank']} arrives last at this {row['kind']}; the first rank waits {wait}")
     return shape(
         "line", "median", title=title, x1=x, x2=x, y2=height, stroke="#16202C", stroke_dasharray="2 3",
@@ -314,7 +314,7 @@ def _line(row: Row, axis: TimeAxis, awaited: Mapping[int, int], height: int) -> 
 
 def _mark(row: Row, axis: TimeAxis, top: int, sizes: PixelSizes) -> Shape:
     """Return the mark of the last rank at a collective, on its lane."""
-    x, y, half = f"{_decimal(axis.x(int(row['start_ns'])))}%", top + sizes.bar + 1 + sizes.lane / 2, sizes.mark
+    x, y, half = f"{decimal(axis.x(int(row['start_ns'])))}%", top + sizes.bar + 1 + sizes.lane / 2, sizes.mark
     path = shape("path", "mark", d=f"M0 {-half}L{half} 0L0 {half}L{-half} 0Z", fill="#16202C")
     return shape("svg", "", x=x, y=y, width=1, height=1, overflow="visible", parts=(path,))
 
@@ -326,12 +326,8 @@ def _ticks(axis: TimeAxis, height: int) -> Iterator[Shape]:
     power = 10 ** (len(str(int(least))) - 1)
     distance = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
     for at in range(0, length, distance):
-        x = f"{_decimal(100 * at / length)}%"
+        x = f"{decimal(100 * at / length)}%"
         words = units.duration(at).replace(".00 ", " ").replace(".0 ", " ") if at else "0"
         middle: dict[str, Any] = {"text_anchor": "middle"} if at else {}
         yield shape("line", "ground", x1=x, x2=x, y2=height, stroke="#929292", stroke_opacity=".3")
         yield shape("text", "rank-tick", words=words, x=x, y=height + 17, font_size=12, fill="#55616F", **middle)
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") or "0"

@@ -44,6 +44,7 @@ def cards(report: Report) -> tuple[Entry, ...]:
         change = planned.pop(group[0].rule, None)
         first = group[0]
         where = summary_model.place(first) if len(report.gpus) > 1 else ""
+        effect = None if scale is None else _effect(report, scale, first, change)
         rest = len(group) - _MOST_GPUS
         listed = ((summary_model.place(one), _lost(report, scale, one)) for one in group[1:_MOST_GPUS])
         found.append(
@@ -58,10 +59,10 @@ def cards(report: Report) -> tuple[Entry, ...]:
                 ),
                 anchor=name,
                 rule=visible(rule_name(first.rule)),
-                effect=None if scale is None else _effect(report, scale, first, change),
+                effect=effect,
                 cost=tuple(_cost(report, scale, first)),
                 also=(*listed, *([(f"{rest} more GPUs", "in report.json")] if rest > 0 else [])),
-                measured="" if scale is None or change is None else _measured(scale, first),
+                measured="" if scale is None or change is None else _measured(scale, first, effect),
                 place=elide(summary_model.code_line(first), _LINE_WIDTH),
                 code=code_changes(first.rule, first.advice, report.program_kind),
                 span=next(iter(_gaps(report, first, 1)), None) or _longest_kernel(report, first),
@@ -173,11 +174,13 @@ def _effect(
     )
 
 
-def _measured(scale: StepScale, finding: Finding) -> str:
-    """Return what a finding of the plan saves by itself where that was measured; empty where it was not."""
+def _measured(scale: StepScale, finding: Finding, shown: Effect | None) -> str:
+    """Return what a finding of the plan saves by itself where that was measured, and is not what the card shows."""
     if finding.saving is None or finding.saving_method not in _MEASURED:
         return ""
     effect = scale.effect(scale.now_ns, scale.now.after(finding.saving), "", "")
+    if shown is not None and (shown.after, shown.saving, shown.range) == (effect.after, effect.saving, effect.range):
+        return ""
     words = ", ".join(filter(None, (f"{effect.after} a step", effect.saving, effect.range)))
     return f"{_MEASURED[finding.saving_method]}, alone: {words}."
 

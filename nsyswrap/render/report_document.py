@@ -1,6 +1,9 @@
 """The report as a document: its answer in all forms, the first rows of its tables as text, and all of it on a page."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
@@ -57,6 +60,8 @@ _OF_GPU = ("gpu_ns", "idle_ns", "kernel_count")
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases", "ranks")
 _EXPOSED = "exposed "
 _MOST_CARDS = (3, 6)
+# From so many gaps in a step on, a fraction of one says nothing.
+_FEW = 10
 _MOST_RANKS = 8
 _MOST_COLUMNS = 8
 _MOST_PARTS = 4
@@ -121,10 +126,12 @@ def _lead(report: Report) -> Iterator[Block]:
 
 
 def _title(report: Report) -> str:
-    """Return what was profiled: the script of the command, else its program, else the capture's name."""
-    words = [word for word in report.session.command if not word.startswith("-")]
+    """Return what was profiled: the script of the command, else its module or program, else the capture's name."""
+    command = report.session.command
+    modules = [word for option, word in pairwise(command) if option == "-m"]
+    words = [word for word in command if not word.startswith("-")]
     scripts = [word for word in words if word.endswith(".py")]
-    chosen = scripts[0] if scripts else (words[0] if words else report.capture.name)
+    chosen = next(iter((*scripts, *modules, *words)), report.capture.name)
     return elide(chosen.rsplit("/", maxsplit=1)[-1] or chosen, _TITLE_WIDTH)
 
 
@@ -136,12 +143,6 @@ def _left_out(report: Report, below: Sequence[DocumentSection]) -> str:
     more = [f"{findings} more finding{'s' * (findings > 1)}"] if findings > 0 else []
     more += [f"{gpus} more GPU{'s' * (gpus > 1)}"] if gpus > 0 else []
     return ", ".join([*more, "the timeline", "the longest gaps"]) + f" and {sections} more sections"
-
-
-def _window(report: Report) -> str:
-    """Return the window of the breakdown."""
-    ledger = report.section("ledger")
-    return summary_model.short((report if ledger is None else ledger).window)
 
 
 def _plan(report: Report) -> DocumentSection:
@@ -214,7 +215,7 @@ def _ranks(report: Report) -> DocumentSection:
     table = Table("ranks", "Ranks", columns, most={"text": _MOST_RANKS}, forms=WRITTEN, cut=cut)
     of = f"{found.measure}, {units.duration(int(found.rows[0]['length_ns']))}"
     blocks = (table, Deferred(lambda: page_ranks.ranks(report), PAGES))
-    return DocumentSection("ranks", "Ranks", of, blocks, page_of=_window(report), group=_ANSWER)
+    return DocumentSection("ranks", "Ranks", of, blocks, page_of=page_ledger.window_of(report), group=_ANSWER)
 
 
 def _ledger(report: Report) -> DocumentSection:
@@ -245,7 +246,7 @@ def _ledger(report: Report) -> DocumentSection:
         Facts(tuple(fact for one in both for fact in page_sections.facts(one)), PAGES),
         Lines(tuple(note for one in both for note in one.notes), "fine", PAGES),
     )
-    page_of = _window(report) if found else ""
+    page_of = page_ledger.window_of(report) if found else ""
     return DocumentSection("ledger", _LEDGER, of, blocks, "Breakdown", page_of=page_of, group=_ANSWER)
 
 
@@ -296,18 +297,23 @@ def _numbers(report: Report) -> Iterator[str]:
 def _steps_in_words(report: Report, section: Section) -> str:
     """Return how many steps there are, how long they take, and how even they are."""
     found = {fact.label: float(fact.value or 0) for fact in section.facts if not isinstance(fact.value, str)}
-    low, high, late_ns = found.get("p05_ns", 0.0), found.get("p95_ns", 0.0), found.get("outlier_excess_ns", 0.0)
+    low, high, late_ns, median = (found.get(f"{name}_ns", 0.0) for name in ("p05", "p95", "outlier_excess", "median"))
     measured, warm_up = (int(found.get(name, 0)) for name in ("measured_steps", "warm_up_steps"))
     of = "" if report.step.count in {None, measured} else " of all processes"
-    words = [f"{units.counted(measured, 'measured step')}{of}", f"median {units.duration(found['median_ns'])}"]
+    words = [
+        f"{units.counted(measured, 'measured step')}{of}",
+        *([f"median {units.duration(median)}"] if median else []),
+    ]
     if high > WIDEST_FACTOR * low:
         words.append(f"very uneven: 5 % under {units.duration(low)}, 5 % over {units.duration(high)}")
     elif units.duration(low) != units.duration(high):
         words.append(f"nine in ten take {units.duration_range(low, high)}")
     if late_ns:
-        words.append(f"{units.counted(int(found['outlier_count']), 'outlier')}, {units.duration(late_ns)} too long")
+        words.append(
+            f"{units.counted(int(found.get('outlier_count', 0)), 'outlier')}, {units.duration(late_ns)} too long"
+        )
     if warm_up:
-        words.append(f"warm-up: {units.counted(warm_up, 'step')}, {units.duration(found['warm_up_ns'])}")
+        words.append(f"warm-up: {units.counted(warm_up, 'step')}, {units.duration(found.get('warm_up_ns', 0))}")
     return "; ".join(words)
 
 
@@ -316,7 +322,7 @@ def _over_time(report: Report) -> Iterator[DocumentSection]:
     timeline = (PagePart("timeline", report.timeline),)
     yield DocumentSection("timeline", "Timeline", "", timeline, group=_OVER_TIME, forms=PAGE)
     gaps = Deferred(lambda: page_ledger.gaps(report))
-    yield DocumentSection("gaps", "Gaps", _window(report), (gaps,), group=_OVER_TIME, forms=PAGE)
+    yield DocumentSection("gaps", "Gaps", page_ledger.window_of(report), (gaps,), group=_OVER_TIME, forms=PAGE)
 
 
 def _phases(report: Report) -> Iterator[DocumentSection]:
@@ -332,27 +338,35 @@ def _phases(report: Report) -> Iterator[DocumentSection]:
 
 
 def _gaps(report: Report) -> Iterator[DocumentSection]:
-    found = summary_model.gap_patterns(report)
-    if not found:
+    table = report.rows("idle", "patterns")
+    if table is None:
         return
-    often = [one.often for one in found]
+    found = table.sort_values("idle_ns", ascending=False, kind="stable")
+    often = ["" if pd.isna(each) else _often(each) for each in found["per_step"].tolist()]
     columns = (
-        Column("why", "why", "text", [vocabulary.rule_name(one.rule) for one in found]),
-        Column("phase", "phase", "text", [one.phase for one in found]),
-        *([Column("device_id", "GPU", "number", [one.device_id for one in found])] if len(report.gpus) > 1 else []),
-        Column("count", "gaps", "count", [one.count for one in found]),
-        Column("median_ns", "median", "ns", [one.median_ns for one in found]),
+        Column("why", "why", "text", [vocabulary.rule_name(str(each)) for each in found["rule"]]),
+        Column("phase", "phase", "text", [str(each) for each in found["phase"]]),
+        *([Column("device_id", "GPU", "number", found["device_id"].tolist())] if len(report.gpus) > 1 else []),
+        Column("count", "gaps", "count", found["count"].tolist()),
+        Column("median_ns", "median", "ns", found["median_ns"].astype(int).tolist()),
         *([Column("often", "how often", "text", often)] if any(often) else []),
     )
-    table = Table("gaps", "Gaps by reason", columns, most={"text": 3}, forms=TERMINAL)
-    yield DocumentSection("gaps", "Gaps by reason", "the longest gaps are on the page", (table,))
+    shown = Table("gaps", "Gaps by reason", columns, most={"text": 3}, forms=TERMINAL)
+    yield DocumentSection("gaps", "Gaps by reason", "the longest gaps are on the page", (shown,))
+
+
+def _often(of_step: float) -> str:
+    """Return how often there is something, of its number in a step: ``12 a step``, ``1 in 38 steps``."""
+    if (each := round(1 / max(of_step, 1e-9))) > 1:
+        return f"1 in {units.count(each)} steps"
+    return f"{f'{of_step:.1f}'.removesuffix('.0') if of_step < _FEW else units.count(round(of_step))} a step"
 
 
 def _kernels(report: Report) -> Iterator[DocumentSection]:
-    section = report.section("kernels")
-    if section is None or "summary" not in section.tables:
+    section, found = report.section("kernels"), report.rows("kernels", "summary")
+    if section is None or found is None:
         return
-    columns = frame_columns(section.tables["summary"])[:_MOST_COLUMNS]
+    columns = frame_columns(found)[:_MOST_COLUMNS]
     table = Table("kernels", section.title, columns, forms=MARKDOWN, folded=MARKDOWN, of_programs=True)
     yield DocumentSection("kernels", section.title, summary_model.short(section.window), (table,))
 

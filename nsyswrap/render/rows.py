@@ -42,28 +42,6 @@ class ShownColumn(NamedTuple):
     cells: list[str]
 
 
-class ShownRows(NamedTuple):
-    """The shown part of a table: its columns, its number of rows, and a note about the rows that are left out."""
-
-    columns: tuple[ShownColumn, ...]
-    row_count: int
-    cut: str
-
-
-def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> ShownRows:
-    """Return the first rows of a table as text.
-
-    Args:
-        table: Any table of a section, the most important rows first.
-        most: Largest number of rows that are shown.
-        aligned: Whether a column has one unit in its heading, so that digits align; otherwise each cell has a unit.
-    """
-    head = table.head(most) if len(table) > most else table
-    weight = weight_column(table)
-    times = None if weight is None else (float(head[weight].sum()), float(table[weight].sum()))
-    return ShownRows(written(plain_columns(head), aligned=aligned), len(head), part_of(len(head), len(table), times))
-
-
 def plain_columns(table: "pd.DataFrame") -> list[tuple[str, units.ColumnUnit, list[Any]]]:
     """Return name, unit and plain values of each column of a table."""
     return [
@@ -77,7 +55,7 @@ def written(columns: Sequence[tuple[str, units.ColumnUnit, list[Any]]], *, align
 
     Args:
         columns: Name, unit and plain values of each column.
-        aligned: Whether a column has one unit in its heading, as in ``show``.
+        aligned: Whether a column has one unit in its heading, so that digits align; otherwise each cell has a unit.
     """
     scales = _scales(columns) if aligned else {}
     return tuple(_column(name, kind, values, scales) for name, kind, values in columns)

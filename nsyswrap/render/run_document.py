@@ -8,7 +8,7 @@ from nsyswrap.base.json_codec import Tree
 from nsyswrap.render.document import Column, Document, DocumentSection, Entries, Entry, Lines, Table
 from nsyswrap.rules import cause_name, rule_name
 from nsyswrap.rules.work_names import LEDGER_NAMES
-from nsyswrap.runs.run import Account, ListedRun, RunFact, RunFinding, RunRow
+from nsyswrap.runs.run import Account, RunFact, RunFinding, RunRow
 
 SCHEMA = "nsyswrap.history/1"
 _COMMIT_DIGITS = 8
@@ -92,17 +92,17 @@ def _about(row: RunRow) -> list[tuple[str, str]]:
     ]
 
 
-def started(row: RunRow | ListedRun) -> str:
+def started(row: RunRow) -> str:
     """Return when a run was started, in UTC."""
     return row.started_utc[:16].replace("T", " ")
 
 
-def spread(row: RunRow | ListedRun) -> str:
+def spread(row: RunRow) -> str:
     """Return the range that nine of ten steps of a run are in; empty where it is unknown."""
     return "" if row.p05_ns is None or row.p95_ns is None else units.duration_range(row.p05_ns, row.p95_ns)
 
 
-def commit_of(row: RunRow | ListedRun) -> str:
+def commit_of(row: RunRow) -> str:
     """Return the first digits of a run's commit, with a star where files differed from it."""
     return row.commit[:_COMMIT_DIGITS] + ("*" if row.is_dirty else "")
 

@@ -6,26 +6,26 @@ window once, so page, terminal and Markdown show the same numbers.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Gpu, Report, Section
-from nsyswrap.render import gaps
 from nsyswrap.render.escape import visible
 from nsyswrap.render.rows import plain
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
 from nsyswrap.rules.ranks import LATE
+
+if TYPE_CHECKING:
+    from nsyswrap.compare.comparison import FindingPair
 
 Row = dict[str, Any]
 
 # Parts of the ledger that are shown even where they are zero on all GPUs.
 _ALWAYS_SHOWN = ("compute", "idle")
 _MOST_CAUSES = 2
-# From so many gaps in a step on, a fraction of one says nothing.
-_FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,56 +181,6 @@ def _by_time(times: dict[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(times.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def worst_gaps(report: Report, most: int) -> gaps.Longest:
-    """Return the longest gaps of all GPUs."""
-    section = report.section("idle")
-    if section is None or "gaps" not in section.tables:
-        return gaps.Longest((), 0, 0)
-    return gaps.longest(section.tables["gaps"], most)
-
-
-@dataclass(frozen=True, slots=True)
-class GapPattern:
-    """Gaps of one GPU that have one rule and phase.
-
-    Attributes:
-        device_id: Their GPU.
-        rule: Rule of the idle time.
-        phase: Phase of the host.
-        count: Number of gaps.
-        median_ns: Median length.
-        often: How many there are in a step, such as "1.2 a step"; empty where the window is not made of steps.
-    """
-
-    device_id: int
-    rule: str
-    phase: str
-    count: int
-    median_ns: int
-    often: str
-
-
-def _often(of_step: float) -> str:
-    """Return how often there is something, of its number in a step: ``12 a step``, ``1 in 38 steps``."""
-    if (each := round(1 / max(of_step, 1e-9))) > 1:
-        return f"1 in {units.count(each)} steps"
-    return f"{f'{of_step:.1f}'.removesuffix('.0') if of_step < _FEW else units.count(round(of_step))} a step"
-
-
-def gap_patterns(report: Report) -> tuple[GapPattern, ...]:
-    """Return the gaps by GPU, rule and phase, most idle time first."""
-    section = report.section("idle")
-    table = None if section is None else section.tables.get("patterns")
-    if table is None:
-        return ()
-    rows = table.sort_values("idle_ns", ascending=False, kind="stable")
-    names = ("device_id", "rule", "phase", "count", "median_ns", "per_step")
-    return tuple(
-        GapPattern(int(device), str(rule), str(phase), int(count), int(median), "" if pd.isna(often) else _often(often))
-        for device, rule, phase, count, median, often in zip(*(rows[name].tolist() for name in names), strict=True)
-    )
-
-
 def short(window: Window) -> str:
     """Return a window's label without the text in parentheses; the top of the report has the whole label."""
     return window.label.split(" (", maxsplit=1)[0]
@@ -255,7 +205,7 @@ def device_of_verdict(report: Report) -> int | None:
     return None if first is None or first.rule == LATE.key else first.device_id
 
 
-def place(finding: Finding) -> str:
+def place(finding: "Finding | FindingPair") -> str:
     """Return what a finding is about: a GPU, or the whole capture."""
     return "whole capture" if finding.device_id is None else f"GPU {finding.device_id}"
 

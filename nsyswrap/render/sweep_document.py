@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import Tree
 from nsyswrap.render import hues, vocabulary
 from nsyswrap.render.charts import LegendRow, stacked
 from nsyswrap.render.document import (
@@ -33,9 +34,6 @@ from nsyswrap.sweep.results import CONFIDENCE, FEWEST_RUNS, CellResult, StepInte
 from nsyswrap.sweep.scaling import STRONG, WEAK, ScalingRow, kinds, scaling
 from nsyswrap.sweep.spec import BATCH_OF_ALL, GPUS, Axis
 
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
-
 _NOT_RUN = "not run"
 _TITLES = MappingProxyType({STRONG: "Strong scaling", WEAK: "Weak scaling"})
 _ABOUT = MappingProxyType(
@@ -47,7 +45,6 @@ _ABOUT = MappingProxyType(
 # Headings of columns that are not those of a report.
 _LABELS: Mapping[str, str] = MappingProxyType(
     {
-        "ending": "ending",
         "mean_ns": "time per step",
         "low_ns": "at least",
         "high_ns": "at most",
@@ -61,9 +58,6 @@ _LABELS: Mapping[str, str] = MappingProxyType(
         "text": "why",
         "base_gpus": "GPUs, base",
         "base_ns": "step, base",
-        "step_ns": "step",
-        "speedup": "speedup",
-        "efficiency_share": "efficiency",
         "low_share": "at least",
         "high_share": "at most",
         "kept": "batch kept",
@@ -130,7 +124,9 @@ def verdict(sweep: Sweep) -> str:
         return f"No cell of {len(own)} was measured."
     result, limit = best.result, limit_of(best.result)
     measured = sum(each.step is not None for each in own)
-    among = _count(len(own)) if measured == len(own) else f"the measured cells ({measured} of {len(own)})"
+    among = (
+        units.counted(len(own), "cell") if measured == len(own) else f"the measured cells ({measured} of {len(own)})"
+    )
     sentences = [f"The best of {among} is {result.cell.label}: {_speed(result)}."]
     if limit is not None:
         sentences.append(f"It is limited by {limit.words}, {units.share(limit.share)} of a step.")
@@ -154,11 +150,6 @@ def _speed(result: CellResult) -> str:
 def _per_second(batch: float, step_ns: float) -> str:
     """Return a throughput with three significant digits."""
     return units.number(float(f"{1e9 * batch / step_ns:.3g}"))
-
-
-def _count(number: int) -> str:
-    """Return a number of cells in words: ``1 cell``."""
-    return f"{number} cell{'' if number == 1 else 's'}"
 
 
 def _ending(result: CellResult) -> str:
@@ -185,7 +176,7 @@ def _notes(sweep: Sweep) -> Iterator[str]:
     not_run = sum(not each.runs for each in missing)
     if missing:
         more = f", {not_run} not run" if not_run else ""
-        yield f"Without a time per step: {len(missing)} of {_count(len(sweep.cells))}{more}."
+        yield f"Without a time per step: {len(missing)} of {units.counted(len(sweep.cells), 'cell')}{more}."
     yield f"Runs were in random order, seed {sweep.seed}, each cell once a round, so that drift changes all alike."
     if steps:
         yield from _interval_note(steps)
@@ -198,7 +189,7 @@ def _notes(sweep: Sweep) -> Iterator[str]:
         yield f"The batch size is that {whose}; the measured cells show {shown} scaling."
     same = sum(bool(each.cell.same_as) for each in sweep.cells)
     if same:
-        yield f"Taken from another cell, as the sweep says: {_count(same)}."
+        yield f"Taken from another cell, as the sweep says: {units.counted(same, 'cell')}."
 
 
 def _interval_note(steps: Sequence[StepInterval]) -> Iterator[str]:
@@ -441,7 +432,7 @@ def _legend(bars: Sequence[Bar]) -> tuple[LegendRow, ...]:
     return tuple(found[key] for key in order if key in found)
 
 
-def tree(sweep: Sweep) -> "Tree":
+def tree(sweep: Sweep) -> Tree:
     """Return the sweep as nested dictionaries and lists of plain Python values."""
     best = best_of(sweep)
     changes = [

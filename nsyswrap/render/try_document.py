@@ -1,16 +1,12 @@
 """What came of trying changes: the sentence, the lines to write, and what each change did."""
 
-from typing import TYPE_CHECKING
-
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import Tree
 from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange
 from nsyswrap.experiments.tried.turns import FASTER, SET
 from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Lines, Table, Tone
 from nsyswrap.render.measured_hero import MeasuredTime, hero
 from nsyswrap.rules.code import PYTORCH
-
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
 
 NOTHING_HELPS = "No change makes the program faster by 1 % or more."
 
@@ -134,7 +130,7 @@ def _note(outcome: TriedChange) -> str:
     return ""
 
 
-def tree(trial: Trial) -> "Tree":
+def tree(trial: Trial) -> Tree:
     """Return the result as nested dictionaries and lists of plain Python values."""
     return {
         **trial.tree(),

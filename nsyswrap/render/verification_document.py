@@ -2,18 +2,14 @@
 
 from collections.abc import Iterator
 from statistics import geometric_mean
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
-from nsyswrap.base.json_codec import NUMBER, list_of, null_or, record_of
+from nsyswrap.base.json_codec import NUMBER, Tree, list_of, null_or, record_of
 from nsyswrap.experiments.verify import Timing, Verification
 from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
 from nsyswrap.render import measured_hero
 from nsyswrap.render.document import Block, Column, Document, DocumentSection, Entries, Entry, Lines, Table, Tone
-
-if TYPE_CHECKING:
-    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.verify/1"
 MARKER = "<!-- nsyswrap verify -->"
@@ -90,7 +86,7 @@ def _times(timing: Timing) -> Table:
     )
 
 
-def tree(found: Verification) -> "Tree":
+def tree(found: Verification) -> Tree:
     """Return the result as nested dictionaries and lists of plain Python values."""
     return {
         "schema": SCHEMA,

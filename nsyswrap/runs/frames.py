@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -58,34 +59,32 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 _TABLES = {"accounts": ACCOUNTS, "findings": FINDINGS, "facts": FACTS}
 
 
-class FrameQuery(NamedTuple):
-    """What is read of a table: the database leaves out the rest.
-
-    Attributes:
-        program: Which runs; None for all.
-        columns: Names of columns, in the order of the frame; empty for all.
-        equal: Values that columns have, by name, such as ``{"section": "steps"}``.
-    """
-
-    program: Program | None = None
-    columns: Sequence[str] = ()
-    equal: Mapping[str, str | float | None] = {}
+Equal = Mapping[str, str | float | None]
+"""Values that columns have, by name, such as ``{"section": "steps"}``."""
+NO_VALUES: Equal = MappingProxyType({})
 
 
-def frame(engine: Engine, name: str, wanted: FrameQuery | None = None) -> pd.DataFrame:
-    """Return a table of the history as a data frame, the oldest run first.
+def frame(
+    engine: Engine, name: str, program: Program | None = None, names: Sequence[str] = (), equal: Equal = NO_VALUES
+) -> pd.DataFrame:
+    """Return a table of the history as a data frame, the oldest run first; the database leaves out the rest.
 
     Args:
         engine: The database.
         name: A key of ``COLUMNS``.
-        wanted: What is read of it; None for all.
+        program: Which runs; None for all.
+        names: Names of columns, in the order of the frame; empty for all.
+        equal: Values that columns have.
 
     Raises:
-        HistoryError: The history cannot be read.
+        HistoryError: The history cannot be read, or the table has no such column.
     """
-    chosen = wanted or FrameQuery()
-    parts = list(_parts(engine, name, chosen))
-    table = pa.concat_tables(parts) if parts else _schema(_columns(name, chosen)).empty_table()
+    of_table = {column.name: column for column in _SELECTS[name]}
+    if unknown := [each for each in (*names, *equal) if each not in of_table]:
+        raise HistoryError(f"the frame {name!r} has no column {unknown[0]!r}", hint=f"it has {', '.join(of_table)}")
+    columns = tuple(of_table[each] for each in names) or _SELECTS[name]
+    parts = list(_parts(engine, name, columns, program, equal))
+    table = pa.concat_tables(parts) if parts else _schema(columns).empty_table()
     read: pd.DataFrame = table.to_pandas(types_mapper=_MISSING.get)
     return read
 
@@ -111,41 +110,30 @@ def write_parquet(engine: Engine, folder: Path, program: Program | None = None) 
         )
         with pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd") as writer:
             rows[name] = 0
-            for part in _parts(engine, name, FrameQuery(program)):
+            for part in _parts(engine, name, _SELECTS[name], program):
                 writer.write_table(part.cast(schema))
                 rows[name] += part.num_rows
     return rows
 
 
-def _parts(engine: Engine, name: str, wanted: FrameQuery) -> Iterator[pa.Table]:
+def _parts(
+    engine: Engine, name: str, columns: Sequence[Any], program: Program | None, equal: Equal = NO_VALUES
+) -> Iterator[pa.Table]:
     """Yield the rows of a table as Arrow, in parts."""
-    schema = _schema(_columns(name, wanted))
+    schema = _schema(columns)
     with reading(engine) as connection:
         of_table = {column.name: column for column in _SELECTS[name]}
         # A column of a sum has a label, and a condition is about the sum itself.
-        equal = (getattr(of_table[key], "element", of_table[key]) == value for key, value in wanted.equal.items())
-        query = select(*_columns(name, wanted)).where(is_of(wanted.program), *equal)
+        wanted = (getattr(of_table[key], "element", of_table[key]) == value for key, value in equal.items())
+        query = select(*columns).where(is_of(program), *wanted)
         if name == "runs":
             query = query.order_by(RUNS.c.started_utc, RUNS.c.run_id)
         else:
             query = query.join_from(_TABLES[name], RUNS).order_by(*_TABLES[name].primary_key.columns)
         for rows in connection.execution_options(yield_per=ROWS_AT_ONCE).execute(query).partitions():
             check_rows(query, rows)
-            columns = zip(*rows, strict=True)
-            yield pa.table([pa.array(values, each.type) for values, each in zip(columns, schema, strict=True)], schema)
-
-
-def _columns(name: str, wanted: FrameQuery) -> tuple[Any, ...]:
-    """Return the columns that are read.
-
-    Raises:
-        HistoryError: The table has no such column.
-    """
-    of_table = {column.name: column for column in _SELECTS[name]}
-    unknown = [each for each in (*wanted.columns, *wanted.equal) if each not in of_table]
-    if unknown:
-        raise HistoryError(f"the frame {name!r} has no column {unknown[0]!r}", hint=f"it has {', '.join(of_table)}")
-    return tuple(of_table[each] for each in wanted.columns) or _SELECTS[name]
+            arrays = [pa.array(values, each.type) for values, each in zip(zip(*rows, strict=True), schema, strict=True)]
+            yield pa.table(arrays, schema)
 
 
 def _schema(columns: Sequence[Any]) -> pa.Schema:

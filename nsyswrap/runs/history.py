@@ -29,7 +29,6 @@ from nsyswrap.runs.run import (
     KINDS,
     Account,
     ListedProgram,
-    ListedRun,
     Program,
     Run,
     RunFact,
@@ -122,16 +121,10 @@ class History:
             program: Which runs; None for all. An argument, such as "train.py", also finds "src/train.py".
             limit: How many at most; None for all.
         """
-        return [RunRow(*row) for row in self._newest(RunRow._fields, program, limit)]
-
-    def lines(self, program: Program | None = None, limit: int | None = None) -> list[ListedRun]:
-        """Return runs as ``runs`` does, with the fields that a line of a list has: many are read in less time."""
-        return [ListedRun(*row) for row in self._newest(ListedRun._fields, program, limit)]
-
-    def _newest(self, fields: Sequence[str], program: Program | None, limit: int | None) -> Sequence[Any]:
-        query = select(*(RUNS.c[name] for name in fields)).where(is_of(program)).limit(limit)
+        query = select(*RUN_COLUMNS).where(is_of(program)).limit(limit)
         with reading(self.engine) as connection:
-            return rows_of(connection, query.order_by(RUNS.c.started_utc.desc(), RUNS.c.run_id.desc()))
+            rows = rows_of(connection, query.order_by(RUNS.c.started_utc.desc(), RUNS.c.run_id.desc()))
+        return [RunRow(*row) for row in rows]
 
     def count(self, program: Program | None = None) -> int:
         """Return the number of runs: of all, or of those of a program."""
@@ -260,11 +253,11 @@ class History:
         Raises:
             HistoryError: The history cannot be read, or has no such frame or column.
         """
-        from nsyswrap.runs.frames import COLUMNS, FrameQuery, frame  # noqa: PLC0415 - loads pandas
+        from nsyswrap.runs.frames import COLUMNS, frame  # noqa: PLC0415 - loads pandas
 
         if name not in COLUMNS:
             raise HistoryError(f"the history has no frame {name!r}", hint=f"it has {', '.join(COLUMNS)}")
-        return frame(self.engine, name, FrameQuery(program, columns, equal))
+        return frame(self.engine, name, program, columns, equal)
 
     def __repr__(self) -> str:
         return f"<nsyswrap history {self.place}>"

@@ -96,21 +96,6 @@ class RunRow(NamedTuple):
         return bool(self.step_count) and None not in (self.mean_ns, self.median_ns, self.cpu_share)
 
 
-class ListedRun(NamedTuple):
-    """The fields of a run that a list has in one line; see ``RunRow``."""
-
-    run_id: str
-    started_utc: str
-    program: str
-    arguments: str
-    commit: str
-    is_dirty: bool | None
-    verdict_rule: str
-    median_ns: float | None
-    p05_ns: float | None
-    p95_ns: float | None
-
-
 class Account(NamedTuple):
     """Time of one part of a run, summed over its GPUs; ``tables.ACCOUNTS`` says what each field holds.
 

@@ -50,6 +50,8 @@ MANY_TIMES, SMALL_PART, LARGE_TIMES = 2, 4, 2
 # Source: NVIDIA/nccl, src/device/generate.py. DistributedDataParallel counts users of each parameter in int32. Source:
 # PyTorch, torch/csrc/distributed/c10d/reducer.cpp, all_reduce_local_used_map.
 _INTEGERS = re.compile(r"_[iu]32(?:_|$)|_u?int32_t")
+# Passes of a step sum the same where the one with least sums this share of the one with most. Ours.
+ALIKE_SHARE = 0.9
 _JOINS = re.compile("CatArrayBatchedCopy")
 # What keeps a rank whose compute takes longer: names and grids of all its kernels are those of the others, or not.
 UNEVEN = (ranks.UNEVEN_INPUT.key, ranks.UNKNOWN.key)
@@ -208,13 +210,18 @@ def _repeated(sums: Sums) -> tuple[Indices, int] | None:
     alike = [
         passes
         for passes in by_step.values()
-        if len(passes) > 1 and len({tuple(sorted(each.size.tolist())) for each in passes}) == 1
+        if len(passes) > 1 and _are_alike([int(each.size.sum()) for each in passes])
     ]
     if not alike or len(alike) <= HALF * len(by_step):
         return None
     return np.concatenate([each.row for passes in alike for each in passes[:-1]]), round(
         float(np.median([len(each) for each in alike]))
     )
+
+
+def _are_alike(sizes: list[int]) -> bool:
+    """Return whether passes sum as many bytes; a few kernels of a pass may be launched right after it."""
+    return min(sizes) >= ALIKE_SHARE * max(sizes)
 
 
 def _of_unused(context: TraceContext, sums: Sums) -> Indices:
@@ -509,10 +516,12 @@ def _differs_in_turn(context: TraceContext) -> bool:
     """Return whether ranks have kernels of other grids in most steps, and not always the same rank the largest."""
     operations, frame = context.operations, context.trace[tables.KERNELS]
     rows = np.flatnonzero((operations.kind == COMPUTE) & (operations.table == 0) & (operations.call >= 0))
-    step = context.steps.number[step_of(context, rows)]
+    step = _measured_step(context, rows)
     blocks = coded(frame, "grid_blocks")[operations.row[rows]]
-    work = pd.DataFrame({"step": step, "device": operations.device_id[rows], "blocks": blocks})
-    sums = work[work["step"] >= 0].pivot_table(index="step", columns="device", values="blocks", aggfunc="sum").dropna()
+    work = pd.DataFrame({"step": step, "device": operations.device_id[rows], "blocks": blocks})[step >= 0]
+    # The host of one rank may be steps ahead, so a step is told by its name.
+    work["step"] = context.steps.frame["name"].astype(str).to_numpy()[work["step"]]
+    sums = work.pivot_table(index="step", columns="device", values="blocks", aggfunc="sum").dropna()
     if len(sums) < FEWEST_STEPS or sums.shape[1] < 2:  # noqa: PLR2004 - a rank is compared with another
         return False
     differs = sums.max(axis=1) > SLOWER * sums.min(axis=1)

@@ -19,7 +19,7 @@ from nsyswrap.sections.idle_advice import OWN_RULES, advice_for
 from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.severity import NOTE_SHARE, WARNING_SHARE, make_finding
 from nsyswrap.what_if.late_rank import in_time
-from nsyswrap.what_if.saving import Saving, predict
+from nsyswrap.what_if.saving import HALF, Saving, predict
 from nsyswrap.what_if.simulate import Simulation
 
 LISTED = 5
@@ -33,17 +33,22 @@ def find_findings(
     attributions: Sequence[Attribution],
     window: Window,
 ) -> tuple[Finding, ...]:
-    """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance."""
+    """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance.
+
+    Where the simulation predicts, at most half of the waits may cost nothing. Hosts that take equally long for a step
+    may keep a distance: the GPU of one waits in each step for that of the other, and else would wait for its own host.
+    """
     context = simulation.context
     errors = context.settings.clock_errors
     late = find_late_ranks(context.steps, errors, window, collectives, lateness.charges)
     # Of a job of many ranks, those that are late by most are in the context.
     analyzed = {each.device_id for each in attributions}
-    return tuple(
+    findings = (
         _finding(simulation, collectives, lateness, attributions, window, each)
         for each in late
         if is_named(each, window) and each.device_id in analyzed
     )
+    return tuple(each for each in findings if each.saving is None or each.saving.high >= HALF * each.lost_ns)
 
 
 def is_named(late: LateRank, window: Window) -> bool:

@@ -15,7 +15,7 @@ from nsyswrap.base.row_sums import largest_first, text_column
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
-from nsyswrap.hardware.kernel_work import has_block_a_channel
+from nsyswrap.hardware.kernel_work import has_block_a_channel, has_blocks_of_columns
 from nsyswrap.hardware.occupancy_calculator import UNKNOWN_LIMITER
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
@@ -182,8 +182,10 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
     verdicts, filled = launches["verdict"].tolist(), array(launches, "sm_efficiency_estimate")
     long = array(launches, "total_ns") >= SHORT_NS * array(launches, "count")
     small = (filled < FEW_BLOCKS) & long & np.array([each != Verdict.SIMT_ELIGIBLE for each in verdicts], bool)
-    # More work adds no block to these: they have a finding of their own, compute/batch_norm.
-    small[small] = [not has_block_a_channel(name) for name in launches["name"].array[small]]
+    # More work adds no block to these. Batch norms have a finding of their own, compute/batch_norm.
+    small[small] = [
+        not (has_block_a_channel(name) or has_blocks_of_columns(name)) for name in launches["name"].array[small]
+    ]
     by_design = np.array([each in FEW_WARPS_BY_DESIGN for each in verdicts], bool)
     occupancy = array(launches, "theoretical_occupancy")
     low = ~by_design & (occupancy < LOW_OCCUPANCY) & (filled >= FEW_BLOCKS)

@@ -1,6 +1,6 @@
 """Idle time is attributed once: each idle nanosecond has exactly one rule, whatever the report prints."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ from real_captures import RealContext, every_gpu_capture
 
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
-from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.base.intervals import Spans, Window, covered
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.report import choose_window, report_of
@@ -53,16 +52,6 @@ def check_steps(context: TraceContext, found: Attribution) -> None:
     assert np.array_equal(found.steps_by_cause.sum(axis=0), inside)
 
 
-def check_equal(one: Attribution, other: Attribution) -> None:
-    """Check that two attributions have the same values."""
-    assert (one.device_id, one.window) == (other.device_id, other.window)
-    for each in fields(Pieces):
-        assert np.array_equal(getattr(one.pieces, each.name), getattr(other.pieces, each.name))
-    for name in ("rule", "idle_ns", "steps_by_rule", "steps_by_cause"):
-        assert np.array_equal(getattr(one, name), getattr(other, name))
-    pd.testing.assert_frame_equal(one.lines, other.lines)
-
-
 @pytest.mark.slow
 @several
 @same_examples
@@ -82,20 +71,6 @@ def test_each_idle_nanosecond_of_a_random_trace_has_one_rule(sketch: Sketch) -> 
 def test_each_idle_nanosecond_of_a_real_capture_has_one_rule(name: str, real_context: RealContext) -> None:
     context = real_context(name)
     check_sums(context, choose_window(context))
-
-
-@pytest.mark.slow
-@several
-@same_examples
-@given(sketches)
-def test_the_attribution_of_a_trace_is_the_same_each_time(sketch: Sketch) -> None:
-    """A second run gives equal results, with the same context and with a new context of the same trace."""
-    context, whole = context_of(sketch), window(START, END)
-    anew = find_context(context.trace)
-    first, second, third = (attributions_of(each, whole) for each in (context, context, anew))
-    for one, again, other in zip(first, second, third, strict=True):
-        check_equal(one, again)
-        check_equal(one, other)
 
 
 def mixed() -> ExportBuilder:

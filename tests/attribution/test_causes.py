@@ -11,7 +11,6 @@ import pytest
 from analysis_fixtures import Piece, evidence, explained
 from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, thread, trace_of
 
-AUTOGRAD = thread(4712)
 MAIN_TID = 4711
 
 
@@ -348,16 +347,3 @@ def test_a_gap_is_clipped_to_the_window(cut: tuple[int, int]) -> None:
         main       aaaaaaaaaa r
     """
     assert explained(trace_of(gap().call("cudaMalloc", 25, 78)), *cut) == CUTS[cut]
-
-
-def test_a_call_is_clipped_to_the_gap() -> None:
-    """The call begins during the kernel before the gap and ends during E. Only its part in the gap counts.
-
-    ::
-
-        GPU   ####............EEEE
-        main   sssssssssssssssss
-    """
-    builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1))
-    builder.kernel(80, 100, launched=(90, 95)).call("cudaStreamSynchronize", 5, 85)
-    assert explained(trace_of(builder), 0, 100)[0] == Piece(20, 80, "synchronization", "forward")

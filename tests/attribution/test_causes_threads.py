@@ -214,21 +214,6 @@ def test_the_phase_is_the_innermost_on_the_launching_thread() -> None:
     ]
 
 
-def test_of_nested_phases_the_innermost_is_shown() -> None:
-    """A library's range, or a range with another name, is not a phase.
-
-    ::
-
-        main      [batch             ]
-        main      [ forward       ]
-        main          [ncclX ]
-    """
-    builder = ExportBuilder().range("batch 1", 0, 100).range("forward", 5, 60).domain("NCCL", 3)
-    builder.range("optimizer", 25, 50, domain=3).range("what I call it", 25, 50)
-    builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 60, "cpu", "forward"), Piece(60, 80, "cpu", "batch")]
-
-
 def test_calls_of_a_peer_with_the_same_ids_are_not_ours() -> None:
     """Two ranks use the same correlation ids and thread numbers, in different processes.
 
@@ -267,20 +252,6 @@ def test_two_processes_on_one_gpu_share_its_gaps() -> None:
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "data_wait", "data")]
 
 
-def test_each_device_has_its_own_gaps() -> None:
-    """One process launches work on two GPUs.
-
-    ::
-
-        GPU 0   ####........####
-        GPU 1       ########
-    """
-    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(60, 80, launched=(60, 62))
-    trace = trace_of(builder.kernel(20, 60, launched=(2, 3), device=1))
-    assert [(p.start, p.end) for p in explained(trace, 0, 80, device=0)] == [(20, 60)]
-    assert [(p.start, p.end) for p in explained(trace, 0, 80, device=1)] == [(0, 2), (2, 3), (3, 20), (60, 80)]
-
-
 def test_renumbered_devices_are_the_physical_ones() -> None:
     """Two processes both use a device 0, which CUDA_VISIBLE_DEVICES maps to two GPUs. Each GPU has its own gaps."""
     builder = ExportBuilder().gpu(0).gpu(1).gpu(2).visible_device(0, 2).visible_device(0, 1, pid=5000)
@@ -288,19 +259,6 @@ def test_renumbered_devices_are_the_physical_ones() -> None:
     builder.kernel(20, 80, launched=(10, 11), process=PEER)
     idle = idle_section(trace_of(builder), 0, 100).tables["attribution"]
     assert idle.groupby("device_id")["idle_ns"].sum().to_dict() == {1: 40, 2: 60}
-
-
-def test_streams_that_overlap_leave_no_gap() -> None:
-    """A long kernel on one stream covers the end of a short one on another.
-
-    ::
-
-        7   ####    ####
-        8     ##############
-    """
-    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(40, 60, launched=(2, 3))
-    trace = trace_of(builder.kernel(10, 90, launched=(4, 5), stream=8).kernel(95, 100, launched=(6, 7)))
-    assert [(piece.start, piece.end) for piece in explained(trace, 0, 100)] == [(90, 95)]
 
 
 def test_an_operation_without_length_neither_splits_nor_ends_a_gap() -> None:
@@ -313,18 +271,6 @@ def test_an_operation_without_length_neither_splits_nor_ends_a_gap() -> None:
     builder = gap().kernel(50, 50, launched=(45, 47))
     builder.kernel(80, 80, launched=(20, 80), thread=AUTOGRAD)
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "cpu", "forward")]
-
-
-def test_times_before_the_capture_began_are_times_like_others() -> None:
-    """Nsys dates some events before its own start. Here a gap and the window begin before 0 and end after 0."""
-    builder = ExportBuilder().range("forward", -100, 0).kernel(-100, -80, launched=(-100, -99))
-    builder.kernel(10, 20, launched=(10, 12)).call("cudaMalloc", -70, -10)
-    assert explained(trace_of(builder), -90, 15) == [
-        Piece(-80, -70, "cpu", "forward"),
-        Piece(-70, -10, "allocation", "forward"),
-        Piece(-10, 0, "cpu", "forward"),
-        Piece(0, 10, "cpu", "none"),
-    ]
 
 
 def test_gaps_are_counted_once_for_each_rule_cause_and_phase() -> None:

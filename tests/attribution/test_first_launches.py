@@ -1,7 +1,6 @@
 """The first launch call of a kernel loads its code where it takes far longer than a launch call."""
 
 import pytest
-from analysis_fixtures import Piece, attributions_of, evidence, explained, window
 from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread, trace_of
 from savings import saving_of
 
@@ -94,16 +93,6 @@ def test_a_program_of_one_kernel_loads_it_and_is_not_launch_bound() -> None:
     assert "CUDA_MODULE_LOADING=EAGER" in advice
     assert not any(word in advice for word in ("CUDA graphs", "fused", "torch"))
     assert saving_of(report.findings[0]).in_order == pytest.approx((131_000, 140 * US, 140 * US), abs=10)
-
-
-def test_the_idle_time_in_the_call_counts_as_loading() -> None:
-    trace = trace_of(one_kernel())
-    assert Piece(60 * US, 200 * US, "module_load", "none") in explained(trace, 30 * US, 225 * US)
-    assert "cudaLaunchKernel on thread 4711 loads the kernel: this is its first launch" in evidence(
-        trace, 30 * US, 225 * US
-    )
-    (found,) = attributions_of(find_context(trace), window(30 * US, 225 * US))
-    assert found.idle_of("idle/launch") == found.idle_of("launches/launch_bound") == 0
 
 
 @pytest.mark.parametrize("source", [PAGEABLE, 1])

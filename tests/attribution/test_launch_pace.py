@@ -56,14 +56,6 @@ def test_an_operation_that_begins_long_after_its_call_is_not_late(wait: int, lat
     assert find_launches(find_context(trace_of(made)), window(0, 30_000)).late.tolist() == [True, late]
 
 
-def test_operations_of_one_call_have_no_interval() -> None:
-    """One call launches all operations, like the launch of a CUDA graph, so there is no interval between launches."""
-    made = ExportBuilder().kernel(5, 6, launched=(0, 1), correlation=1)
-    for start in range(10, 60, 10):
-        made.kernel(start, start + 1, correlation=1)
-    assert usual(trace_of(made)) == LONGEST_NS
-
-
 def test_operations_outside_the_window_have_no_part() -> None:
     """The first five launches are 10 apart, the others 100. Windows from 150 on and up to 150 are tested."""
     trace = trace_of(launched_at(0, 10, 20, 30, 40, 200, 300, 400, 500, 600))
@@ -77,7 +69,3 @@ def test_intervals_are_those_of_one_process_on_one_device(columns: dict[str, int
     made = launched_at(*range(0, 1000, 100))
     trace = trace_of(launched_at(*range(50, 1050, 100), builder=made, **columns))
     assert usual(trace) == 1000
-
-
-def test_a_device_without_launches_has_no_pace() -> None:
-    assert usual(trace_of(launched_at(*range(0, 1000, 100))), device=1) == LONGEST_NS

@@ -51,18 +51,6 @@ def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch) -> None:
 
 @same_examples
 @given(sketches)
-def test_a_ledger_of_two_halves_is_the_ledger_of_the_whole(sketch: Sketch) -> None:
-    """The two halves add up to the whole at every cut."""
-    operations = context_of(sketch).operations
-    for device in operations.devices:
-        whole = ledger_rows(operations, device, window(START, END))
-        for cut in range(START + 3, END, 9):
-            halves = [ledger_rows(operations, device, window(*bounds)) for bounds in ((START, cut), (cut, END))]
-            assert whole == {row: halves[0][row] + halves[1][row] for row in ROWS}
-
-
-@same_examples
-@given(sketches)
 def test_idle_time_is_the_same_in_ledger_attribution_patterns_and_gaps(sketch: Sketch) -> None:
     context, whole = context_of(sketch), window(START, END)
     devices = run_section(ledger, context, whole).tables["devices"].set_index("device_id")["idle_ns"]

@@ -47,13 +47,6 @@ def test_libraries_that_are_opened_to_load_code_belong_to_it() -> None:
     assert "idle/module_load" not in rules
 
 
-def test_making_an_event_is_no_compilation() -> None:
-    """The call has the cause module_load and takes a microsecond, but it loads no code."""
-    rules = lost_per_step(trace_of(each_step(made_loop(), "cudaEventCreateWithFlags", 900, 901)))
-    assert "modules/in_window" not in rules
-    assert rules["idle/cpu"] == 399
-
-
 def test_calls_of_another_thread_explain_nothing() -> None:
     """A thread that launches nothing loads a library."""
     made = made_loop()

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.attribution.pieces import NO_PIECES, Pieces, joined_in_order
+from nsyswrap.attribution.pieces import Pieces, joined_in_order
 
 
 def part_of(starts: list[int]) -> Pieces:
@@ -29,8 +29,3 @@ def test_no_piece_is_lost_or_moved(parts: list[list[int]], expected: int) -> Non
     starts = [start for part in parts for start in part]
     assert found.start.tolist() == found.threads[found.owner].tolist() == starts
     assert found.length.tolist() == [1] * len(starts)
-
-
-def test_no_parts_are_no_pieces() -> None:
-    found = joined_in_order([], 0)
-    assert (len(found.start), found.cause.dtype) == (0, NO_PIECES.cause.dtype)

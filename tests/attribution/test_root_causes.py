@@ -8,7 +8,7 @@ from savings import ends_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report, choose_window
-from nsyswrap.sections import communication, idle
+from nsyswrap.sections import communication
 
 
 def test_memory_allocated_in_each_step_is_churn() -> None:
@@ -66,10 +66,6 @@ def test_memory_allocated_once_is_an_allocation() -> None:
     rules = lost_per_step(trace_of(made_loop().call("cudaMalloc_v3020", at + 600 * US, at + 990 * US)))
     assert "memory/churn" not in rules
     assert rules["idle/allocation"] == 39
-
-
-def test_memory_of_a_pool_is_no_churn() -> None:
-    assert "memory/churn" not in lost_per_step(trace_of(each_step(made_loop(), "cudaMallocAsync_v11020", 650, 900)))
 
 
 def reading(until: int, *, waits: bool = True) -> ExportBuilder:
@@ -320,23 +316,3 @@ def test_kernels_that_only_change_the_layout_of_tensors() -> None:
 def test_kernels_that_channels_last_would_not_remove(moving: str, computing: str) -> None:
     """Kernels of torch.cat and of transposes for products move values too. No convolution means no images."""
     assert "tensor_cores/layout" not in findings_of(trace_of(turning(moving, computing)))
-
-
-def test_a_root_cause_does_not_change_causes() -> None:
-    """A gap that a read explains keeps its four causes; all of them get the rule of the read.
-
-    The read blocks the host for 4 us. Then the host runs code, launches, and the kernel is queued. Only the first 10 us
-    of the window do not have the rule of the read, because their read lies before the window.
-    """
-    context = find_context(trace_of(reading(605)))
-    table = run_section(idle, context, choose_window(context)).tables["attribution"]
-    found = {(row["rule"], row["cause"]): row["idle_ns"] / US for row in table.to_dict("records")}
-    read = "synchronization/in_step"
-    assert found == {
-        (read, "blocking_copy"): 40,
-        (read, "cpu"): 3950,
-        (read, "launch"): 9,
-        (read, "queued"): 81,
-        ("idle/launch", "launch"): 1,
-        ("idle/queued", "queued"): 9,
-    }

@@ -6,7 +6,6 @@ import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
 
-from nsyswrap.attribution import sampled_stacks
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import build_report
@@ -40,10 +39,12 @@ def test_stacks_have_the_outermost_frame_first_and_the_estimates_of_the_lines() 
     assert found["stacks"]["idle_estimate_ns"].sum() == found["lines"]["idle_estimate_ns"].sum()
 
 
-def test_beyond_the_limit_the_rest_of_a_rule_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampled_stacks, "MOST_STACKS", 1)
-    rows = section(trace_of(sampled())).tables["stacks"][["stack", "sample_count", "idle_estimate_ns"]]
-    assert sorted(rows.to_numpy().tolist()) == [["", 3, 30], ["train.py:10 in <module>;a,b.py:7 in f", 1, 30]]
+def test_beyond_300_stacks_the_rest_of_a_rule_is_one_row() -> None:
+    built = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(980, 1_000, launched=(980, 982))
+    for number in range(302):
+        built.python_sample(30 + number, ((f"f{number}", "/srv/app/train.py", number),))
+    stacks = run_section(python_lines, find_context(trace_of(built)), window(0, 1_000)).tables["stacks"]
+    assert (len(stacks), stacks.loc[stacks["stack"] == "", "sample_count"].tolist()) == (301, [2])
 
 
 def test_a_real_capture_has_the_same_samples_in_stacks_and_lines(real_trace: Callable[[str], Trace]) -> None:

@@ -1,7 +1,6 @@
 """Laws of intervals, each checked by counting nanoseconds."""
 
 from collections.abc import Callable
-from random import Random
 from typing import Literal
 
 import numpy as np
@@ -73,20 +72,6 @@ def test_merged_spans_are_sorted_and_do_not_touch(loose: Loose) -> None:
     spans = merged(loose)
     assert_spans(spans)
     assert (spans.start[1:] > spans.end[:-1]).all()
-
-
-@given(loose_lists)
-def test_merge_of_spans_is_the_same_spans(loose: Loose) -> None:
-    once = merged(loose)
-    again = intervals.merge(once.start, once.end)
-    assert (again.start.tolist(), again.end.tolist()) == (once.start.tolist(), once.end.tolist())
-
-
-@given(loose_lists, st.randoms(use_true_random=False))
-def test_order_does_not_matter_to_merge(loose: Loose, random: Random) -> None:
-    shuffled = list(loose)
-    random.shuffle(shuffled)
-    assert counted(merged(shuffled)) == counted(merged(loose))
 
 
 @given(loose_lists)
@@ -196,33 +181,6 @@ def innermost_by_counting(rows: Labelled) -> dict[int, set[int]]:
             best = max((start, shortness) for start, shortness, _ in inside)
             found[at] = {code for start, shortness, code in inside if (start, shortness) == best}
     return found
-
-
-@st.composite
-def nested_ranges(draw: st.DrawFn) -> Labelled:
-    """Draw ranges like those of a program's call stack: each pair nests or is disjoint."""
-    rows: Labelled = []
-    stack: list[tuple[int, int]] = []
-    now: int = draw(moments)
-    for _ in range(draw(st.integers(0, 20))):
-        now += draw(st.integers(0, 3))
-        if draw(st.booleans()) and stack:
-            start, code = stack.pop()
-            rows.append((start, min(now, LAST), code))
-        else:
-            stack.append((now, len(rows) + len(stack)))
-    rows += [(start, LAST, code) for start, code in stack]
-    return [row for row in rows if row[0] < row[1]]
-
-
-@given(nested_ranges())
-def test_innermost_of_nested_ranges_is_the_one_opened_last(rows: Labelled) -> None:
-    labels = innermost_of(rows)
-    assert_labelled(labels)
-    expected = innermost_by_counting(rows)
-    found = label_of_each(labels)
-    assert found.keys() == expected.keys()
-    assert all(found[at] in expected[at] for at in found)
 
 
 @given(labelled_lists)

@@ -42,12 +42,6 @@ def test_taken_values_are_those_of_their_rows(data: st.DataObject, count: int, k
     assert taken(column(count), rows).tolist() == column(count)[rows].tolist()
 
 
-@pytest.mark.parametrize("row", [5, -6, 2**31 - 1, -(2**31)])
-def test_a_row_that_is_missing_is_an_error(row: int) -> None:
-    with pytest.raises(IndexError):
-        taken(column(5), np.array([row], np.int32))
-
-
 def test_a_mask_of_another_length_is_an_error() -> None:
     with pytest.raises(IndexError):
         taken(column(5), np.ones(4, bool))

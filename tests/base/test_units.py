@@ -51,13 +51,7 @@ def test_sizes_are_binary(number: int, shown: str) -> None:
 
 
 def test_frequencies_have_three_significant_digits() -> None:
-    assert units.frequency(1_980_000_000) == "1.98 GHz"
-
-
-def test_a_point_in_time_is_exact_to_the_microsecond() -> None:
-    """Seconds since capture start keep microseconds at any size, and may be negative."""
-    assert units.point(12_402_137_400) == "12.402137 s"
-    assert units.point(-1_500) == "-0.000002 s"
+    assert units.text(1_980_000_000, "hz") == "1.98 GHz"
 
 
 @pytest.mark.parametrize(
@@ -218,13 +212,6 @@ def test_a_column_of_texts_has_no_unit() -> None:
     assert units.column_unit("total_ns", numeric=False) == "text"
 
 
-def test_one_scale_serves_a_column() -> None:
-    """The largest value sets the unit and the median the decimals, so that digits align."""
-    scale = units.scale_for([31_000_000, 18_000_000, 1_500_000], "ns")
-    assert scale.unit == "ms"
-    assert [scale.text(ns) for ns in (31_000_000, 18_000_000, 1_500_000)] == ["31.0", "18.0", "1.5"]
-
-
 def test_a_scale_never_shows_a_value_above_zero_as_zero() -> None:
     scale = units.scale_for([31_000_000, 18_000_000, 2_000], "ns")
     assert scale.text(2_000) == "<0.1"
@@ -250,14 +237,6 @@ def test_a_column_has_one_number_of_decimals(values: list[int]) -> None:
     scale = units.scale_for(values, "ns")
     shown = [scale.text(value).lstrip("<").partition(".")[2] for value in values if value]
     assert {len(decimals) for decimals in shown} <= {scale.decimals}
-
-
-@given(st.integers(1, 10**18))
-def test_a_duration_is_right_to_half_a_per_cent(ns: int) -> None:
-    """Rounding to three digits moves a value by at most half a unit of the third."""
-    number, unit = units.duration(ns).replace(",", "").split()
-    back = float(number) * {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
-    assert abs(back - ns) <= 0.00501 * ns
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import made_results
 import pytest
-from browser_pages import NARROW, WIDTHS, needs_chromium, opened
+from browser_pages import WIDTHS, needs_chromium, opened
 from made_results import LONG_NAME, trend
 from made_runs import IDENTITY
 from made_sums import made_sums
@@ -51,14 +51,6 @@ def test_two_runs_that_are_chosen_show_what_moved(browser: Browser, history: Pat
         between.locator("select.to").select_option("0")
         assert {row.split("\t")[-1] for row in between.locator("tbody tr").all_inner_texts()} == {"+0 ns"}
         assert page.locator("#program-1 figure a.picked").count() == 1
-
-
-def test_a_run_without_a_report_leads_to_its_row(browser: Browser, history: Path) -> None:
-    """The folded list of runs opens."""
-    with opened(browser, history, width=NARROW) as page:
-        page.locator("#program-1 figure a").nth(2).focus()
-        page.keyboard.press("Enter")
-        page.locator("#program-1-run-3").wait_for(state="visible")
 
 
 def test_the_list_of_keys_has_only_keys_that_the_page_has(browser: Browser, history: Path, tmp_path: Path) -> None:

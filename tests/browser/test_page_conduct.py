@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hand_made
 import pytest
-from browser_pages import FOLLOW, HEIGHT, NARROW, needs_chromium, opened, until, write
+from browser_pages import HEIGHT, needs_chromium, opened, until, write
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import timeline_report
 
@@ -53,31 +53,10 @@ def test_a_link_to_a_finding_opens_its_evidence(browser: Browser, path: Path) ->
         assert page.evaluate("document.activeElement.id") == SECOND
 
 
-def test_a_link_to_a_gap_marks_its_row(browser: Browser, path: Path) -> None:
-    with opened(browser, path, anchor=f"#gap-0-{GAP_START}") as page:
-        assert is_in_sight(page, f"#gap-0-{GAP_START}")
-        assert ground(page, f"#gap-0-{GAP_START} td:first-child") != ground(page)
-
-
 def test_a_link_to_a_span_of_time_marks_the_gap_that_has_it(browser: Browser, path: Path) -> None:
     with opened(browser, path, anchor=f"#t={GAP_START}-{GAP_END}") as page:
         assert page.locator("tr.lit").get_attribute("id") == f"gap-0-{GAP_START}"
         assert is_in_sight(page, "tr.lit")
-
-
-def test_the_start_of_a_gap_leads_to_its_span(page: Page) -> None:
-    page.locator(f"#gap-0-{GAP_START} a.span").click()
-    assert page.evaluate("location.hash") == f"#t={GAP_START}-{GAP_END}"
-    until(page, "document.querySelectorAll('tr.lit').length === 1")
-
-
-def test_a_link_to_nothing_does_nothing(browser: Browser, path: Path) -> None:
-    """When the page opens, and when it is followed on the page."""
-    with opened(browser, path, anchor="#%E0%A4%A") as page:
-        assert page.evaluate("scrollY") == 0
-        for anchor in ("#nowhere", "#%", "#%E0%A4%A", "#t=5", '#"><b>'):
-            page.evaluate(FOLLOW, anchor)
-            assert page.evaluate("scrollY") == 0, anchor
 
 
 def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
@@ -89,33 +68,6 @@ def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
     assert visited == [FIRST, SECOND, LAST, FIRST, LAST]
 
 
-def test_going_through_findings_leaves_no_trail(page: Page) -> None:
-    before = page.evaluate("history.length")
-    page.keyboard.press("n")
-    page.keyboard.press("n")
-    assert page.evaluate("history.length") == before
-
-
-def test_c_copies_the_summary(page: Page) -> None:
-    page.evaluate("() => { navigator.clipboard.writeText = async (text) => { window.copied = text; }; }")
-    page.keyboard.press("c")
-    page.locator("#status").get_by_text("Copied", exact=True).wait_for()
-    assert page.evaluate("window.copied") == page.evaluate("document.getElementById('summary').content.textContent")
-
-
-def test_t_says_that_a_page_has_no_timeline(page: Page) -> None:
-    page.keyboard.press("t")
-    assert page.inner_text("#status") == "This page has no timeline."
-
-
-def test_f_goes_to_the_filter_and_is_not_typed(page: Page) -> None:
-    page.keyboard.press("f")
-    assert page.evaluate("document.activeElement.id") == "search"
-    page.keyboard.type("n/pf?")
-    assert page.locator("#search").input_value() == "n/pf?", "keys are letters where letters are typed"
-    assert not page.locator("#help").is_visible()
-
-
 def test_a_question_mark_tells_the_keys_and_escape_closes(page: Page) -> None:
     page.keyboard.press("?")
     assert page.locator("#help").is_visible()
@@ -123,17 +75,6 @@ def test_a_question_mark_tells_the_keys_and_escape_closes(page: Page) -> None:
     assert page.evaluate("location.hash") == "", "behind the dialog nothing moves"
     page.keyboard.press("Escape")
     assert not page.locator("#help").is_visible()
-
-
-def test_the_keys_are_also_behind_a_button(page: Page) -> None:
-    page.locator("#keys").click()
-    page.get_by_role("button", name="Close").click()
-    assert not page.locator("#help").is_visible()
-
-
-def test_keys_with_control_are_left_to_the_browser(page: Page) -> None:
-    page.keyboard.press("Control+n")
-    assert page.evaluate("location.hash") == ""
 
 
 def test_the_first_stop_of_the_keyboard_skips_to_the_verdict(page: Page) -> None:
@@ -154,21 +95,6 @@ def test_a_dotted_word_says_what_it_means(page: Page, way: str) -> None:
     page.keyboard.press("Escape")
     assert not tip.is_visible()
     assert term.get_attribute("aria-describedby") is None
-
-
-def test_a_heading_with_a_word_says_what_it_means(page: Page) -> None:
-    page.locator("table[data-name='gaps'] th", has_text="length").locator("button").focus()
-    assert page.locator("#tip").inner_text() == page.locator("#term-gap dd").inner_text()
-
-
-def test_the_tip_stays_on_a_narrow_screen(browser: Browser, path: Path) -> None:
-    with opened(browser, path, width=NARROW) as page:
-        for term in page.locator("a.term").all():
-            term.focus()
-            box = page.locator("#tip").bounding_box()
-            assert box is not None
-            assert box["x"] >= 0
-            assert box["x"] + box["width"] <= NARROW
 
 
 @pytest.mark.parametrize(("scheme", "other"), [("light", "dark"), ("dark", "light")])

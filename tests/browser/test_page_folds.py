@@ -68,18 +68,6 @@ def test_a_search_opens_folds_inside_a_section(page: Page) -> None:
     table.wait_for(state="hidden")
 
 
-def test_a_click_opens_a_group(page: Page) -> None:
-    table = page.locator(KERNELS)
-    assert not table.is_visible()
-    page.locator("details.group > summary").filter(has_text="Kernels").click()
-    assert table.is_visible()
-
-
-def test_a_link_to_a_section_opens_its_group(page: Page) -> None:
-    page.locator("nav a", has_text="Kernels").click()
-    page.locator(KERNELS).wait_for(state="visible")
-
-
 def test_a_search_opens_the_groups_with_matches_while_it_lasts(page: Page) -> None:
     """A group that the reader opened stays open."""
     page.locator("details.group > summary").filter(has_text="Glossary").click()

@@ -93,21 +93,6 @@ def test_a_name_sorts_by_the_alphabet_and_numbers_in_it_by_value(page: Page) -> 
     assert len(names) == 60
 
 
-def test_only_one_column_is_sorted_by(page: Page) -> None:
-    for label in ("count", "mean"):
-        head(page, label).locator("button").click()
-    assert page.locator(f"{KERNELS} th[aria-sort]").count() == 1
-
-
-def test_what_was_not_measured_is_last_whichever_way_a_column_is_sorted(page: Page) -> None:
-    """The test uses the spread of a kernel that ran once, which is unknown."""
-    unfold(page)
-    for _ in range(2):
-        head(page, "std").locator("button").click()
-        assert values(page, "stddev_ns")[-1] == ""
-        assert values(page, "stddev_ns")[0] != ""
-
-
 def test_a_heading_sorts_by_keyboard(page: Page) -> None:
     head(page, "count").locator("button").focus()
     page.keyboard.press("Enter")
@@ -122,12 +107,6 @@ def test_a_long_table_folds_and_says_how_much_there_is(page: Page) -> None:
     assert len(values(page, "name")) == 12
 
 
-def test_after_sorting_the_first_rows_are_those_that_are_first_now(page: Page) -> None:
-    head(page, "count").locator("button").click()
-    everything = sorted((row["count"] for row in rows_of("kernels", "summary")), reverse=True)
-    assert [float(value) for value in values(page, "count")] == everything[:12]
-
-
 def test_the_filter_leaves_rows_that_hold_all_words_in_all_tables(page: Page) -> None:
     """The filter searches the full name, even if the page shows it cut, and ignores case."""
     page.keyboard.press("f")
@@ -137,32 +116,6 @@ def test_the_filter_leaves_rows_that_hold_all_words_in_all_tables(page: Page) ->
     assert (
         page.locator(".handles:has(+ .scroll table[data-name=kernels-summary])").inner_text().startswith("1 of 64 rows")
     )
-
-
-def test_a_filter_looks_behind_the_fold(page: Page) -> None:
-    page.locator("#search").fill("small_kernel_59")
-    assert values(page, "name") == ["small_kernel_59"]
-    assert not more(page).is_visible()
-
-
-def test_a_table_without_a_match_says_so(page: Page) -> None:
-    page.locator("#search").fill("no such thing")
-    assert values(page, "name") == []
-    assert page.locator(f".scroll:has({KERNELS}) + .none-left").is_visible()
-
-
-def test_escape_shows_all_rows_again(page: Page) -> None:
-    page.locator("#search").fill("small_kernel_59")
-    page.keyboard.press("Escape")
-    assert len(values(page, "name")) == 12
-    assert page.locator("#found").inner_text() == ""
-
-
-def test_sorting_and_filtering_go_together(page: Page) -> None:
-    head(page, "name").locator("button").click()
-    page.locator("#search").fill("small_kernel_1")
-    expected = ["small_kernel_1", *(f"small_kernel_{n}" for n in range(10, 20))]
-    assert values(page, "name") == expected
 
 
 def test_enter_goes_to_the_next_table_with_a_match(page: Page) -> None:
@@ -184,14 +137,6 @@ def test_a_table_copies_as_csv_with_the_columns_and_values_of_the_report(page: P
     for column in ("count", "total_ns", "share"):
         assert [float(row[column]) for row in found] == [row[column] for row in expected]
     assert [row["stddev_ns"] == "" for row in found] == [row["stddev_ns"] is None for row in expected]
-
-
-def test_what_is_copied_is_what_the_filter_leaves(page: Page) -> None:
-    page.locator("#search").fill("triton")
-    page.get_by_role("button", name="Copy CSV of Kernels", exact=True).click()
-    page.get_by_text("Copied 1 row").first.wait_for()
-    text = page.evaluate("navigator.clipboard.readText()")
-    assert text.splitlines()[1].startswith("triton_poi_fused_add_0,199000000,")
 
 
 def test_a_copied_text_that_a_spreadsheet_would_run_is_disarmed(browser: Browser, tmp_path: Path) -> None:

@@ -145,13 +145,6 @@ def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
         assert page.locator("img").count() == 0
 
 
-def test_a_slash_in_a_field_is_a_letter(page: Page) -> None:
-    page.locator("#search").fill("")
-    page.locator("#search").type("a/b")
-    assert page.locator("#search").input_value() == "a/b"
-    assert not page.locator("#palette").is_visible()
-
-
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the page of two processes that make steps of the same names, the second one 3 us later."""

@@ -178,24 +178,6 @@ def test_a_finding_s_kernels_are_those_that_start_after_its_gaps(opened: Callabl
     assert table.locator("tbody tr").all_inner_texts()[0].split()[-3:] == ["31", "1.55", "ms"]
 
 
-def test_where_operations_are_sums_the_panel_says_so(opened: Callable[..., Page]) -> None:
-    page = opened(timeline_report(is_exact=False), f"#t={900 * US}-{1_100 * US}")
-    settled(page)
-    assert "Only from the 50.0 % of this time" in page.locator("#selection-lists").inner_text()
-
-
-def test_w_zooms_where_the_pointer_is_without_the_focus(opened: Callable[..., Page]) -> None:
-    page = opened(timeline_report())
-    before = view(page)
-    at = before[0] + (before[1] - before[0]) / 4
-    page.mouse.move(*place(page, "GPU 0", at))
-    page.keyboard.press("w")
-    settled(page)
-    start, end = view(page)
-    assert (at - start) / (end - start) == pytest.approx((at - before[0]) / (before[1] - before[0]), abs=0.01)
-    assert end - start == pytest.approx((before[1] - before[0]) / 1.5)
-
-
 def test_hostile_names_stay_text_in_the_panel(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report(hostile=hand_made.HOSTILE))
     hostile = "[...nsyswrap.things.kernels()].find((one) => one.includes('<img'))"
@@ -231,14 +213,3 @@ def test_on_a_phone_a_tap_answers_at_the_finger_and_the_contents_stay(browser: B
         menu = page.locator(".menu").bounding_box()
         assert menu is not None
         assert 0 <= menu["y"] < 120, "the button of the contents stays in sight"
-
-
-def test_a_table_that_is_too_wide_says_so(browser: Browser, path: Path) -> None:
-    with opened(browser, path, width=NARROW) as page:
-        table = page.locator(".sheet:has(table[data-name=kernels-summary])")
-        more = table.locator("button.aside")
-        more.wait_for(state="visible")
-        more.click()
-        until(page, "document.querySelector('table[data-name=kernels-summary]').closest('.scroll').scrollLeft > 0")
-        table.locator(".scroll").evaluate("(one) => one.scrollTo({ left: one.scrollWidth, behavior: 'instant' })")
-        more.wait_for(state="hidden")

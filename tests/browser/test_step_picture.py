@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_pages import FOLLOW, HEIGHT, NARROW, WIDE, needs_chromium, opened, tab, until, write
+from browser_pages import HEIGHT, NARROW, WIDE, needs_chromium, opened, tab, write
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import US, timeline_report
 
@@ -226,17 +226,6 @@ def test_the_pointer_shows_a_kernel_and_its_launch(browser: Browser, page_path: 
         assert page.locator(f"{SHOWN} .tl-tip").is_hidden()
 
 
-def test_an_address_that_leads_nowhere_does_no_harm(browser: Browser, page_path: Path) -> None:
-    """When the page opens, and when it is followed on the page."""
-    with opened(browser, page_path, anchor="#step=99&gpu=9") as page:
-        ready(page)
-        for anchor in ("#step=0", "#step=99&gpu=9", "#step=2&pin=9-9", "#step=x", "#step=2&gpu=1&pin=1-0"):
-            assert page.locator(f"{SHOWN} .st").is_visible()
-            assert page.locator(PINNED).is_hidden(), anchor
-            page.evaluate(FOLLOW, anchor)
-        assert page.locator(PINNED).is_hidden()
-
-
 def test_the_typical_step_of_another_run_is_pinned_from_its_page(
     browser: Browser, real: Report, page_path: Path, tmp_path: Path
 ) -> None:
@@ -257,13 +246,4 @@ def test_the_typical_step_of_another_run_is_pinned_from_its_page(
         assert width < 100
         assert "pin=" not in page.url
         page.click(f"{PINNED} figcaption button")
-        assert page.locator(PINNED).is_hidden()
-
-
-def test_a_file_that_is_no_page_of_a_report_is_refused(browser: Browser, page_path: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.html"
-    other.write_text("<title>x</title>", encoding="utf-8")
-    with opened(browser, page_path) as page:
-        ready(page).set_input_files('[data-step="other"]', other)
-        until(page, "document.querySelector('[data-step=said]').textContent.includes('no page of nsyswrap')")
         assert page.locator(PINNED).is_hidden()

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from browser_pages import HEIGHT, NARROW, WIDE, needs_chromium, opened
@@ -30,6 +32,7 @@ CAPTURES = {
     "two-ranks": "ranks/loader",
 }
 FEW = ("mnist-1-worker", "two-ranks")
+QUICK = ((FEW[0], NARROW, "dark"), (FEW[1], NARROW, "dark"), (FEW[0], WIDE, "light"))
 # A page that is larger loads slowly from a shared disk. Source: issue of the project.
 MOST_BYTES = 1_500_000
 LIMIT_MS = 5000
@@ -100,16 +103,17 @@ def test_there_are_ten_tasks() -> None:
 
 @needs_chromium
 @pytest.mark.parametrize(
-    ("name", "width"),
+    ("name", "width", "scheme"),
     [
-        *((FEW[0], NARROW), (FEW[1], NARROW), (FEW[0], WIDE), *more((FEW[1], WIDE))),
-        *more(*((each, width) for each in (*OWN, *CAPTURES) if each not in FEW for width in (WIDE, NARROW))),
+        *QUICK,
+        *more(*(case for case in product((*OWN, *CAPTURES), (WIDE, NARROW), ("light", "dark")) if case not in QUICK)),
     ],
 )
-def test_tasks_in_chromium(browser: Browser, pages: Callable[[str], Path], name: str, width: int) -> None:
-    """By pointer on both screens, in the dark on the narrow one, and by keyboard on the wide one."""
+def test_tasks_in_chromium(
+    browser: Browser, pages: Callable[[str], Path], name: str, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    """By pointer on both screens in both themes, and by keyboard on the wide one."""
     allowed = ["clipboard-read", "clipboard-write"]
-    scheme = "light" if width == WIDE else "dark"
     with opened(browser, pages(name), folded=True, width=width, color_scheme=scheme, permissions=allowed) as page:
         driver = Chromium(page)
         assert list(failed(driver, TASKS, "clicks")) == []

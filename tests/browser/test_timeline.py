@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import hand_made
 import numpy as np
@@ -32,9 +32,6 @@ from nsyswrap.trace.tables import Trace
 
 pytestmark = needs_chromium
 
-# Three steps: the typical one in the middle.
-OPENING = (1_000 * US, 4_000 * US)
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 KINDS = {
     "compute": "compute_ns",
     "communication": "communication_transfer_ns",
@@ -115,13 +112,6 @@ def test_a_part_of_a_bin_that_is_all_idle_is_known(opened: Callable[..., Page]) 
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
 
 
-def test_inside_an_exact_interval_a_cut_item_counts_in_part(opened: Callable[..., Page]) -> None:
-    """GPU 0 runs from 100 to 150 us and from 200 to 250 us. So from 110 to 220 us it runs for 40 and 20 us."""
-    page = opened(timeline_report(is_exact=False), f"#t={110 * US}-{220 * US}")
-    assert ledger(page) == {"compute": [60 * US, 0], "idle/data_wait": [50 * US, 0], "idle/cpu": [0, 110 * US]}
-    assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
-
-
 @pytest.mark.parametrize(
     ("fragment", "length"),
     [
@@ -136,31 +126,6 @@ def test_a_link_leads_to_a_time_or_a_gap(opened: Callable[..., Page], fragment: 
     assert f"Selected: {length}" in page.inner_text(LEDGER)
     assert page.locator(ROWS).is_visible()
     assert page.evaluate("document.querySelector('#timeline').getBoundingClientRect().top") < 900
-
-
-def test_a_link_that_leads_nowhere_does_no_harm(opened: Callable[..., Page]) -> None:
-    """When the page opens, and when it is followed on the page."""
-    page = opened(timeline_report(), "#t=%")
-    for fragment in ("#t=5-5", "#t=9-1", "#t=x-y", "#gap=99", "#gap=0", "#t=%3Cimg%3E", "#findings", "#t=%"):
-        assert view(page) == OPENING
-        page.evaluate("(anchor) => { location.hash = anchor; }", fragment)
-        settled(page)
-        assert view(page) == OPENING, fragment
-
-
-def test_a_link_on_the_page_is_followed(opened: Callable[..., Page]) -> None:
-    page = opened(timeline_report())
-    page.evaluate(f"location.hash = '#t={1_000 * US}-{1_100 * US}'")
-    settled(page)
-    assert ledger(page) == {"compute": [50 * US, 0], "idle/data_wait": [50 * US, 0], "idle/cpu": [0, 100 * US]}
-
-
-def test_the_longest_gaps_are_links(opened: Callable[..., Page]) -> None:
-    page = opened(timeline_report())
-    assert page.locator(f"{DETAIL} a").all_inner_texts() == ["GPU 1, 1.60 ms", "GPU 1, 1.50 ms", "GPU 0, 50.0 µs"]
-    page.click(f"{DETAIL} a >> nth=2")
-    settled(page)
-    assert "Selected: 50.0 µs" in page.inner_text(LEDGER)
 
 
 def test_pointing_tells_what_a_kernel_is(opened: Callable[..., Page]) -> None:
@@ -187,14 +152,6 @@ def test_clicking_keeps_the_details_of_a_gap(opened: Callable[..., Page]) -> Non
         "thread 4711 waits for data in poll",
     ):
         assert words in detail
-
-
-def test_where_it_is_binned_pointing_tells_shares(opened: Callable[..., Page]) -> None:
-    page = opened(timeline_report(is_exact=False), f"#t={2_000 * US}-{2_100 * US}")
-    page.mouse.click(*place(page, "GPU 0", 2_020 * US))
-    settled(page)
-    assert "50.0 %" in page.inner_text(DETAIL)
-    assert page.inner_text('[data-tl="badge"]') == "sums where dotted"
 
 
 def test_rows_and_items_are_walked_by_keys(opened: Callable[..., Page]) -> None:
@@ -253,18 +210,6 @@ def test_nothing_of_hostile_names_runs_or_reaches_the_markup(opened: Callable[..
     assert page.locator("script").count() == len(html_writer.SCRIPTS) + len(report_document.SCRIPTS) + 3
 
 
-def test_dark_pages_have_dark_rows(browser: Browser, tmp_path: Path) -> None:
-    file = write(timeline_report(), tmp_path)
-    grounds = []
-    for scheme in SCHEMES:
-        context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
-        page = context.new_page()
-        load(page, file)
-        grounds.append(pixels(page, "GPU 1", 2_050 * US)[30])
-        context.close()
-    assert grounds == [(0x60, 0x49, 0x00), (0xFF, 0xD8, 0x1B)]
-
-
 def test_the_page_s_own_theme_reaches_the_rows(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report())
     before = pixels(page, "GPU 1", 2_050 * US)[30]
@@ -284,15 +229,6 @@ def test_without_a_script_there_are_strips(browser: Browser, tmp_path: Path) -> 
     assert not page.locator(ROWS).is_visible()
     assert "GPU 0 busy 50.0 %" in page.inner_text("#timeline")
     context.close()
-
-
-def test_paper_has_the_strips(opened: Callable[..., Page]) -> None:
-    page = opened(timeline_report())
-    assert not page.locator("#timeline svg").first.is_visible()
-    page.emulate_media(media="print")
-    settled(page)  # there is nothing to draw on
-    assert page.locator("#timeline svg").first.is_visible()
-    assert not page.locator(ROWS).is_visible()
 
 
 @pytest.mark.parametrize(

@@ -57,16 +57,6 @@ def test_the_view_stays_inside_the_capture(opened: Callable[..., Page]) -> None:
     assert view(page) == (WINDOW.start_ns, WINDOW.end_ns)
 
 
-def test_other_keys_are_the_page_s(opened: Callable[..., Page]) -> None:
-    """The timeline handles only keys that move it, and only while it has the focus."""
-    page = opened(timeline_report())
-    before = view(page)
-    page.locator("body").press("w")
-    press(page, "q", "Tab")
-    assert view(page) == before
-    assert page.evaluate("document.activeElement.dataset.tl") != "rows"
-
-
 def test_n_and_p_go_from_gap_to_gap(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report())
     press(page, "n")

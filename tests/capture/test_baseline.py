@@ -7,7 +7,6 @@ import pytest
 from annotate_fixtures import write_torch
 from capture_fixtures import options, python
 
-from nsyswrap.base.errors import CommandNotFoundError
 from nsyswrap.capture.baseline import run_alone
 from nsyswrap.loop.step_detection import find_timed_steps
 
@@ -62,8 +61,3 @@ def test_the_program_gets_its_variables_and_its_folder(tmp_path: Path) -> None:
         tmp_path / "out", *python(program, os.fspath(tmp_path)), environment=(("WANTED", "yes"),), cwd=tmp_path
     )
     assert run_alone(chosen).exit_code == 0
-
-
-def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CommandNotFoundError):
-        run_alone(options(tmp_path / "out", "a-program-that-does-not-exist"))

@@ -44,19 +44,6 @@ def test_only_values_of_trace_are_traces() -> None:
     assert traces_in(HELP) == {"cuda", "cuda-hw", "nvtx", "cublas-verbose", "none"}
 
 
-def test_help_without_traces_gives_none() -> None:
-    """A capture then leaves out every trace, with notes."""
-    assert traces_in("usage: nsys profile") == frozenset()
-
-
-def test_the_fake_nsys_is_read_like_a_real_one(fake_nsys: Nsys) -> None:
-    """The help of both commands is read."""
-    can = capabilities_of(fake_nsys)
-    assert can.traces == {"cuda", "nvtx", "cublas", "osrt", "cudnn", "none"}
-    assert "--event-sampling-frequency" in can.profile_flags
-    assert can.export_flags >= {"--type", "--output", "--force-overwrite", "--lazy"}
-
-
 def test_the_real_nsys_has_all_flags_of_a_default_capture(nsys: Nsys) -> None:
     """This reads the help of the nsys on this machine."""
     can = capabilities_of(nsys)

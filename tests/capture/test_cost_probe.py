@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.capture import cost_probe, cost_probe_cuda
-from nsyswrap.capture.cost_probe import Work, block, blocks_of_calls, range_kinds, serve
+from nsyswrap.capture.cost_probe import Work, block, blocks_of_calls, serve
 
 
 @pytest.fixture
@@ -92,12 +92,6 @@ def test_each_request_has_an_answer_in_one_line_but_a_move() -> None:
     finally:
         os.sched_setaffinity(0, before)
     assert [json.loads(line) for line in answers.getvalue().splitlines()] == [{"range": ["tight"]}, [7.0, 30.0], {}]
-
-
-def test_without_a_profiler_a_mark_is_nothing_and_a_range_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NVTX_INJECTION64_PATH", raising=False)
-    kinds = dict(range_kinds())
-    assert [kinds[name]() for name in ("range", "mark")] == [None, None]
 
 
 def test_the_work_before_a_call_differs_by_setting() -> None:

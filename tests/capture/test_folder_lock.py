@@ -39,13 +39,6 @@ def test_a_killed_holder_leaves_no_lock(tmp_path: Path) -> None:
     assert not (tmp_path / LOCK_NAME).exists()
 
 
-def test_whether_a_folder_is_locked(tmp_path: Path) -> None:
-    with folder_lock(tmp_path):
-        assert is_locked(tmp_path)
-    assert not is_locked(tmp_path)
-    assert not is_locked(tmp_path / "missing")
-
-
 def test_no_two_threads_hold_a_lock_at_once(tmp_path: Path) -> None:
     """Each removes the file when it ends, and the others must not lock a removed file."""
     inside, most = [0], [0]

@@ -60,11 +60,6 @@ def foreground(nsys: Nsys, folder: Path, *program: str, limits: TimeLimits | Non
     return ForegroundCall(argv=argv, run_dir=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or TimeLimits())
 
 
-def test_the_exit_code_is_the_programs(driven: Driven) -> None:
-    """Nsys and nsyswrap pass on the program's exit code."""
-    assert driven(*python("raise SystemExit(3)")).finish() == 3
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_a_program_killed_by_a_signal_gives_128_and_the_signal(driven: Driven, number: signal.Signals) -> None:
     """A shell reports it in the same way."""
@@ -90,13 +85,6 @@ def test_the_program_can_write_to_stderr_only(
     assert (ended.code, out, err) == (0, "", "from the program\n")
 
 
-def test_the_output_of_nsys_is_separate(fake_nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The output of nsys is in the result and not on the terminal."""
-    ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), silent)
-    assert "Generating" in ended.nsys_output
-    assert capfd.readouterr() == ("", "")
-
-
 def test_ctrl_c_goes_to_the_program_which_ends_in_its_own_way(driven: Driven) -> None:
     """The program cleans up, its exit code is kept, the report is written, and a note says what happened."""
     run = driven(*python(SLEEPER))
@@ -105,14 +93,6 @@ def test_ctrl_c_goes_to_the_program_which_ends_in_its_own_way(driven: Driven) ->
     assert run.finish() == 9
     assert "cleaned up" in run.output
     assert run.result["notes"] == ["The program was stopped by SIGINT; the capture holds what was recorded until then"]
-
-
-def test_a_program_that_ctrl_c_kills_gives_130(driven: Driven) -> None:
-    """Shells give this code for SIGINT."""
-    run = driven("sh", "-c", "echo ready; sleep 60")
-    run.wait_for_output("ready")
-    run.send(signal.SIGINT)
-    assert run.finish() == 130
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -140,16 +120,6 @@ def test_a_second_signal_ends_everything_at_once(
     assert run.finish() == code
     until(lambda: not [pid for pid in living(marker) if pid != run.process.pid], "all processes gone")
     assert not (run.result_path.parent / "result").exists()
-
-
-def test_a_second_signal_is_an_error_with_a_hint(driven: Driven, marker: str) -> None:
-    """The error says that there is no report, and how to keep one next time."""
-    run = driven(*python(DEAF, marker))
-    run.wait_for_output("ready")
-    run.send(signal.SIGINT)
-    run.send(signal.SIGTERM)
-    run.send(signal.SIGINT)
-    run.finish()
     assert run.result["message"] == "stopped before nsys had written its report"
     assert run.result["hint"] == "Interrupt only once to keep the recorded data"
 
@@ -173,12 +143,6 @@ def test_a_program_that_ignores_the_time_out_is_killed(fake_nsys: Nsys, tmp_path
     assert (ended.code, ended.timed_out) == (137, True)
     assert living(marker) == []
     assert (tmp_path / "w" / "capture.nsys-rep").exists()
-
-
-def test_a_program_that_ends_in_time_is_not_timed_out(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """The run does not wait for the time-out."""
-    ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true", limits=TimeLimits(timeout_s=60)), silent)
-    assert (ended.code, ended.timed_out, ended.stopped_by) == (0, False, None)
 
 
 def test_a_daemon_of_the_program_keeps_running(driven: Driven, marker: str) -> None:

@@ -115,13 +115,6 @@ def test_a_series_keeps_rows_that_differ_and_the_row_before_each() -> None:
     assert series.columns(("value",)) == {"at": [0, 1, 3, 4, 6], "value": [5, 6, 6, 9, 9]}
 
 
-def test_ids_are_those_of_this_process() -> None:
-    """Without a process namespace of its own, a process has the same id inside and outside."""
-    pid, found = sampled("import time\ntime.sleep(5)", 0.2)
-    assert found["threads"][0]["process"] == pid
-    assert os.getpid() not in {each["process"] for each in found["threads"]}
-
-
 def test_a_sample_that_hangs_leaves_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver in trouble may not answer. The thread would change the record while it is written."""
     began, answers = threading.Event(), threading.Event()

@@ -69,10 +69,6 @@ def test_files_of_the_program_have_the_modes_that_its_user_wants(fake_nsys: Nsys
     assert (tmp_path / "seen").stat().st_mode & 0o777 == 0o640
 
 
-def test_the_umask_is_ours_unless_another_is_given(fake_nsys: Nsys, tmp_path: Path) -> None:
-    assert int(seen(fake_nsys, tmp_path)["umask"], 8) == present_umask()
-
-
 def test_a_program_under_nohup_ignores_what_its_user_wants(
     fake_nsys: Nsys, tmp_path: Path, ignored: tuple[int, ...]
 ) -> None:

@@ -70,11 +70,6 @@ def test_a_process_of_its_own_has_no_rank(environ: dict[str, str]) -> None:
     assert folder_of_rank(Path("reports/job"), environ) == Path("reports/job")
 
 
-def test_ranks_with_one_folder_do_not_collide() -> None:
-    folders = {folder_of_rank(Path("job"), {"RANK": str(rank), "WORLD_SIZE": "4"}) for rank in range(4)}
-    assert folders == {Path("job/rank-0"), Path("job/rank-1"), Path("job/rank-2"), Path("job/rank-3")}
-
-
 def test_ranks_that_torchrun_starts_again_have_a_folder_of_their_own() -> None:
     """The first try has left its results."""
     assert folder_of_rank(Path("reports/job"), TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "0"}) == Path(
@@ -150,10 +145,6 @@ def test_where_the_node_is_unknown_one_rank_of_the_job_samples_counters() -> Non
 def test_a_launcher_that_started_one_rank_is_one_too(environ: dict[str, str], *, expected: bool) -> None:
     """It forwards signals, and kills after a while."""
     assert started_by_launcher(environ) is expected
-
-
-def test_ranks_of_a_slurm_step_have_its_name() -> None:
-    assert common_name(SLURM) == "4711.0"
 
 
 def test_ranks_of_a_node_have_the_name_of_their_launcher() -> None:

@@ -57,23 +57,6 @@ def test_the_last_list_holds_hardware_counters(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("kind", "message", "hint"),
-    [
-        ("no-gpu", "no GPU that it supports", "nvidia-smi"),
-        ("locked", "cannot access the GPU's counters", "End other profilers"),
-        ("query-silent", "measured nothing", "ncu --query-metrics"),
-    ],
-)
-def test_an_empty_last_list_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, message: str, hint: str
-) -> None:
-    put_on_path(tmp_path, monkeypatch, failure=kind)
-    with pytest.raises(NcuFailedError, match=message) as caught:
-        list(counter_lists(find_ncu()))
-    assert hint in caught.value.hint
-
-
-@pytest.mark.parametrize(
     ("output", "message"),
     [
         ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access ...", "ERR_NVGPUCTRPERM"),

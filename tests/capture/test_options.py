@@ -12,7 +12,6 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.inherited import Inherited
 from nsyswrap.capture.locate import Capabilities, Nsys
 from nsyswrap.capture.options import (
-    DEFAULT_TRACES,
     Invocation,
     export_invocation,
     extra_environment,
@@ -79,26 +78,11 @@ def test_the_default_command_line() -> None:
     )
 
 
-def test_a_default_capture_has_no_notes() -> None:
-    """This nsys has all the flags."""
-    assert built().notes == ()
-
-
 def test_an_unknown_trace_is_left_out_with_a_note() -> None:
     """The others are recorded."""
     call = built(nsys=NEW, can=NEW_CAN)
     assert "--trace=cuda,nvtx,cublas,osrt" in call.argv
     assert call.notes == ("nsys 2025.3.2.0 cannot trace cudnn, so it is not in the capture",)
-
-
-def test_if_all_traces_are_unknown_the_value_is_none() -> None:
-    """Nsys does not accept an empty list."""
-    assert "--trace=none" in built(traces=("mystery",)).argv
-
-
-def test_the_default_traces_are_those_the_report_uses() -> None:
-    """They are CUDA, ranges, two libraries and operating system calls."""
-    assert DEFAULT_TRACES == ("cuda", "nvtx", "cudnn", "cublas", "osrt")
 
 
 def test_extra_arguments_come_after_all_flags_and_before_the_program() -> None:
@@ -124,6 +108,8 @@ def test_extra_arguments_come_after_all_flags_and_before_the_program() -> None:
         ({"cuda_graph": "graph"}, ["--cuda-graph-trace=graph"]),
         ({"python_sampling_hz": 500}, ["--python-sampling=true", "--python-sampling-frequency=500"]),
         ({"cuda_memory": True}, ["--cuda-memory-usage=true"]),
+        ({"nsys": NEW, "can": NEW_CAN, "pytorch": "autograd-nvtx"}, ["--pytorch=autograd-nvtx"]),
+        ({"traces": ("mystery",)}, ["--trace=none"]),
         (
             {"gpu_metrics": "0,1", "gpu_metrics_hz": 20000},
             ["--gpu-metrics-device=0,1", "--gpu-metrics-frequency=20000"],
@@ -182,11 +168,6 @@ def test_an_option_without_its_flag_is_an_error() -> None:
     assert caught.value.message == "nsys 2023.4.4.54 (/opt/old/nsys) has no --pytorch"
     assert "newer nsys" in caught.value.hint
     assert "NSYSWRAP_NSYS" in caught.value.hint
-
-
-def test_the_same_option_works_with_its_flag() -> None:
-    """The value is passed on unchanged."""
-    assert "--pytorch=autograd-nvtx" in built(nsys=NEW, can=NEW_CAN, pytorch="autograd-nvtx").argv
 
 
 @pytest.mark.parametrize(

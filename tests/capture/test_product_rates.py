@@ -123,11 +123,6 @@ def test_a_program_without_pytorch_has_no_rates(machine: Machine) -> None:
     assert (machine.runs, machine.announced) == (0, 0)
 
 
-def test_a_machine_without_a_gpu_has_none(machine: Machine) -> None:
-    machine.gpus = []
-    assert (product_rates(machine.python, machine.announce), machine.runs) == ({}, 0)
-
-
 TIMES = {"gpu": "NVIDIA H200", "gpus": 2, "rates": {"AllReduce": [[1e6, 2e4], [4e6, 5e4]]}}
 
 

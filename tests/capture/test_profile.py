@@ -35,16 +35,6 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_capture_leaves_a_report_and_an_export(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """The folder contains both and nothing else."""
-    result = profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert results_in(tmp_path / "result") == ["capture.nsys-rep", "capture.sqlite"]
-    assert (result.report, result.export) == (
-        tmp_path / "result" / "capture.nsys-rep",
-        tmp_path / "result" / "capture.sqlite",
-    )
-
-
 def test_the_result_describes_the_run(fake_nsys: Nsys, tmp_path: Path) -> None:
     """It has the command, the exit code, the time and the nsys."""
     result = profile(options(tmp_path / "result", "sh", "-c", "sleep 0.2; exit 6"), fake_nsys)
@@ -85,7 +75,7 @@ def test_a_program_without_tmpdir_gets_none(fake_nsys: Nsys, tmp_path: Path, mon
     assert profile(options(tmp_path / "result", *program), fake_nsys).exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["a b", "it's", 'say "x"', "100%h %q{HOME} %p", "Ünïcødé-模型", "-dash", "new\nline"])
+@pytest.mark.parametrize("name", ["100%h %q{HOME} %p", '-it\'s "Ünïcødé-模型"\n'])
 def test_folders_of_any_name_work(fake_nsys: Nsys, tmp_path: Path, name: str) -> None:
     """Nsys does not expand a %, and no shell splits the name."""
     profile(options(tmp_path / name, "true"), fake_nsys)
@@ -101,13 +91,6 @@ def test_a_relative_folder_is_relative_to_us_and_not_to_the_program(
     monkeypatch.chdir(tmp_path)
     profile(options(Path("result"), "true", cwd=tmp_path / "elsewhere"), fake_nsys)
     assert results_in(tmp_path / "result") == ["capture.nsys-rep", "capture.sqlite"]
-
-
-def test_the_program_runs_in_its_working_folder(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """The option cwd sets it."""
-    (tmp_path / "work").mkdir()
-    profile(options(tmp_path / "result", "touch", "here", cwd=tmp_path / "work"), fake_nsys)
-    assert (tmp_path / "work" / "here").exists()
 
 
 def test_added_variables_reach_the_program(fake_nsys: Nsys, tmp_path: Path) -> None:
@@ -129,64 +112,33 @@ def test_an_existing_result_is_not_touched(fake_nsys: Nsys, tmp_path: Path) -> N
     assert not (tmp_path / "ran").exists()
 
 
+NO_IMPORT, NO_EXPORT = ["capture.qdstrm"], ["capture.nsys-rep"]
+
+
 @pytest.mark.parametrize(
-    ("how", "expected"),
+    ("how", "message", "hint", "kept"),
     [
-        ("never-starts", ("did not start the program (nsys: Unable to launch the application)", "nsyswrap doctor")),
-        ("no-report", ("nsys wrote no report; the program ended with code 0", "nsyswrap doctor")),
-        ("no-importer", ("could not write its report (nsys: Generating", "is kept in")),
-        ("disk-full", ("the disk is full", "Free some space")),
-        ("crash", ("nsys was killed by SIGSEGV, so there is no report", "dmesg")),
-        ("export-fails", ("cannot export", "at least as new as the one that recorded it")),
-        ("export-missing", ("cannot export", "NSYSWRAP_NSYS")),
-        ("empty", ("cannot export", "NSYSWRAP_NSYS")),
+        ("never-starts", "did not start the program (nsys: Unable to launch the application)", "nsyswrap doctor", []),
+        ("no-report", "nsys wrote no report; the program ended with code 0", "nsyswrap doctor", []),
+        ("no-importer", "could not write its report (nsys: Generating", "result/capture.qdstrm", NO_IMPORT),
+        ("disk-full", "the disk is full", "Free some space", []),
+        ("crash", "nsys was killed by SIGSEGV, so there is no report", "dmesg", []),
+        ("export-fails", "cannot export", "at least as new as the one that recorded it", NO_EXPORT),
+        ("export-missing", "cannot export", "NSYSWRAP_NSYS", NO_EXPORT),
+        ("empty", "cannot export", "NSYSWRAP_NSYS", NO_EXPORT),
     ],
 )
-def test_each_known_failure_of_nsys_is_an_error_with_cause_and_remedy(
-    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, expected: tuple[str, str]
+def test_each_known_failure_of_nsys_is_an_error_with_cause_and_remedy(  # noqa: PLR0913, PLR0917 - a row of the table
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, message: str, hint: str, kept: list[str]
 ) -> None:
-    """This holds even if nsys exits with 0."""
+    """This holds even if nsys exits with 0. What it recorded is kept; without anything there is no folder."""
     failing(monkeypatch, how)
     with pytest.raises(CaptureError) as caught:
         profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert expected[0] in caught.value.message
-    assert expected[1] in caught.value.hint
+    assert message in caught.value.message
+    assert hint in caught.value.hint
     assert caught.value.exit_code == 125
-
-
-@pytest.mark.parametrize("how", ["never-starts", "no-report", "disk-full", "crash"])
-def test_a_failure_without_a_report_leaves_no_folder(
-    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    """The same command works again when the cause is fixed."""
-    failing(monkeypatch, how)
-    with pytest.raises(CaptureError):
-        profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert not (tmp_path / "result").exists()
-    monkeypatch.delenv("FAKE_NSYS_FAILURE")
-    assert profile(options(tmp_path / "result", "true"), fake_nsys).exit_code == 0
-
-
-def test_recorded_data_is_kept_if_the_importer_fails(
-    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The .qdstrm is in the result folder, and the hint names it."""
-    failing(monkeypatch, "no-importer")
-    with pytest.raises(CaptureError) as caught:
-        profile(options(tmp_path / "result", "true"), fake_nsys)
-    kept = tmp_path / "result" / "capture.qdstrm"
-    assert kept.read_text() == "recorded"
-    assert str(kept) in caught.value.hint
-
-
-def test_the_report_is_kept_if_the_export_fails(
-    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A newer nsys can export it."""
-    failing(monkeypatch, "export-fails")
-    with pytest.raises(CaptureError):
-        profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert results_in(tmp_path / "result") == ["capture.nsys-rep"]
+    assert (results_in(tmp_path / "result") if kept else (tmp_path / "result").exists()) == (kept or False)
 
 
 def test_a_capture_range_that_never_started_is_named(
@@ -286,17 +238,6 @@ def test_the_phases_of_a_capture(fake_nsys: Nsys, tmp_path: Path) -> None:
     exported = [share for phase, share in seen if phase is Phase.EXPORTING and share is not None]
     assert exported == sorted(exported)
     assert exported[-1] == 1.0
-
-
-def test_an_export_replaces_an_old_one(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Even a newer file is replaced."""
-    report = tmp_path / "x.nsys-rep"
-    report.write_text(json.dumps({"arguments": [], "environment": {}}))
-    target = tmp_path / "x.sqlite"
-    target.write_text("stale")
-    export_report(fake_nsys, report, target)
-    assert is_export(target)
-    assert names(tmp_path) >= {"x.nsys-rep", "x.sqlite"}
 
 
 def test_a_failed_export_keeps_the_target(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

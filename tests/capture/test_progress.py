@@ -4,39 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.capture.progress import MonotonicProgress, Phase, share_in, silent
+from nsyswrap.capture.progress import MonotonicProgress, Phase, share_in
 
 # Output of nsys 2023.4.4 into a pipe.
 WRITING = b"Generating '/tmp/nsys-report-3817.qdstrm'\n\r[1/1] [0%                          ] a2.nsys-rep"
-WRITING_MORE = b"\r[1/1] [7%                          ] a2.nsys-rep\r[1/1] [========================99% ] a2.nsys-rep"
 EXPORTING = b"\rProcessing 2764 events: [5%               ]\rProcessing 2764 events: [=6%              ]"
 
 
-def test_the_bar_of_a_report_that_is_written() -> None:
-    """The last bar is used."""
-    assert share_in(WRITING) == 0.0
-    assert share_in(WRITING + WRITING_MORE) == 0.99
-
-
-def test_the_bar_of_a_report_that_is_exported() -> None:
-    """Nsys prints another kind of bar."""
-    assert share_in(EXPORTING) == 0.06
-
-
-def test_a_full_bar() -> None:
-    """A full bar is a share of 1."""
-    assert share_in(b"\rProcessing 2764 events: [====100%]\n") == 1.0
-
-
-def test_other_output_is_ignored() -> None:
-    """This includes other text, percentages outside of a bar, and incomplete bars."""
-    for text in (b"", b"Generated:\n  /x/100%.nsys-rep\n", b"50% done", b"[===", b"[==5", b"[=50 %]"):
-        assert share_in(text) is None, text
-
-
-def test_a_share_is_at_most_1() -> None:
-    """A bar above 100 % counts as full."""
-    assert share_in(b"[=250%]") == 1.0
+@pytest.mark.parametrize(
+    ("output", "share"),
+    [
+        (WRITING, 0.0),
+        (b"\r[1/1] [7%            ] a.nsys-rep\r[1/1] [========================99% ] a.nsys-rep", 0.99),
+        (EXPORTING, 0.06),
+        (b"\rProcessing 2764 events: [====100%]\n", 1.0),
+        (b"[=250%]", 1.0),
+        *(
+            (text, None)
+            for text in (b"", b"Generated:\n    /x/100%.nsys-rep\n", b"50% done", b"[===", b"[==5", b"[=50 %]")
+        ),
+    ],
+)
+def test_the_last_whole_bar_is_the_share(output: bytes, share: float | None) -> None:
+    """A report that is exported has another kind of bar. Percentages outside of a bar do not count."""
+    assert share_in(output) == share
 
 
 def test_the_reported_share_never_falls() -> None:
@@ -53,12 +44,6 @@ def test_the_phase_is_reported_before_any_share() -> None:
     seen: list[tuple[Phase, float | None]] = []
     MonotonicProgress(lambda phase, share: seen.append((phase, share)), Phase.EXPORTING)
     assert seen == [(Phase.EXPORTING, None)]
-
-
-def test_silent_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """The default callback prints nothing."""
-    silent(Phase.RUNNING, 0.5)
-    assert capsys.readouterr() == ("", "")
 
 
 @given(st.binary())

@@ -34,6 +34,8 @@ def test_only_the_capture_that_profile_wrote_has_the_rates_beside_it(tmp_path: P
 @pytest.mark.parametrize(
     "text",
     [
+        None,
+        "\xff",
         "",
         "{",
         "[]",
@@ -43,15 +45,7 @@ def test_only_the_capture_that_profile_wrote_has_the_rates_beside_it(tmp_path: P
         json.dumps({"schema": SCHEMA}),
     ],
 )
-def test_a_damaged_or_foreign_record_has_no_rates(tmp_path: Path, text: str) -> None:
-    write_record(tmp_path, text)
-    assert recorded_value(tmp_path / "capture.sqlite", COPY_RATES) is None
-
-
-def test_a_capture_without_a_record_has_no_rates(tmp_path: Path) -> None:
-    assert recorded_value(tmp_path / "capture.sqlite", COPY_RATES) is None
-
-
-def test_a_record_that_is_no_text_has_no_rates(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_bytes(b"\xff\xfe\x00")
+def test_a_missing_damaged_or_foreign_record_has_no_rates(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "run.json").write_text(text, encoding="latin-1")
     assert recorded_value(tmp_path / "capture.sqlite", COPY_RATES) is None

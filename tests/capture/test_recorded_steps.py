@@ -21,12 +21,6 @@ def test_steps_alone_are_read_beside_a_capture_and_shared(tmp_path: Path) -> Non
     assert "by" not in json.dumps(shared)
 
 
-def test_a_file_that_is_no_json_holds_none(tmp_path: Path) -> None:
-    export = ExportBuilder().kernel(0, 10).write(tmp_path / "capture.sqlite")
-    (tmp_path / "steps_alone.json").write_text("steps", encoding="utf-8")
-    assert recorded_steps_alone(export) is None
-
-
 def test_times_of_collectives_are_shared_without_their_conditions(tmp_path: Path) -> None:
     """They are in run.json, and in a redacted export without the machine's other properties."""
     rates = {"AllReduce": [[1e6, 2e4], [4e6, 5e4]]}

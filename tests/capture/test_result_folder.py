@@ -34,10 +34,19 @@ def fill(folder: Path, *files: str, force: bool = False) -> None:
             (private / name).write_text(name)
 
 
-def test_at_the_end_the_folder_holds_the_written_files(tmp_path: Path) -> None:
-    """The private folder is removed."""
-    fill(tmp_path / "r", "capture.nsys-rep", "capture.sqlite")
-    assert names(tmp_path / "r") == {"capture.nsys-rep", "capture.sqlite"}
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        (("capture.nsys-rep", "capture.sqlite"), {"capture.nsys-rep", "capture.sqlite"}),
+        (("capture.nsys-rep", "capture.qdstrm", "capture.sqlite"), {"capture.nsys-rep", "capture.sqlite"}),
+        (("capture.sqlite", "capture.sqlite-journal", "core"), {"capture.sqlite"}),
+    ],
+)
+def test_at_the_end_the_folder_holds_the_result(tmp_path: Path, written: tuple[str, ...], left: set[str]) -> None:
+    """It may exist. Nsys may leave its recording beside its report, and tools other files; they are removed."""
+    (tmp_path / "r").mkdir()
+    fill(tmp_path / "r", *written)
+    assert names(tmp_path / "r") == left
 
 
 def test_before_the_end_the_folder_holds_no_result(tmp_path: Path) -> None:
@@ -65,13 +74,6 @@ def test_missing_parents_are_created(tmp_path: Path) -> None:
     assert names(tmp_path / "a" / "b" / "r") == {"capture.sqlite"}
 
 
-def test_an_existing_empty_folder_is_accepted(tmp_path: Path) -> None:
-    """A script may have created it."""
-    (tmp_path / "r").mkdir()
-    fill(tmp_path / "r", "capture.sqlite")
-    assert names(tmp_path / "r") == {"capture.sqlite"}
-
-
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     """Any file counts; the hint names two solutions."""
     (tmp_path / "r").mkdir()
@@ -95,7 +97,15 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, *, force: bool
 def test_force_removes_only_the_complete_old_result(tmp_path: Path) -> None:
     """A report of the old run beside a new capture would be wrong."""
     (tmp_path / "r").mkdir()
-    for name in ("capture.nsys-rep", "capture.sqlite", "run.json", "report.json", "report.html", "mine.txt"):
+    for name in (
+        "capture.nsys-rep",
+        "capture.sqlite",
+        "host.json",
+        "run.json",
+        "report.json",
+        "report.html",
+        "mine.txt",
+    ):
         (tmp_path / "r" / name).write_text("old")
     fill(tmp_path / "r", "capture.nsys-rep", force=True)
     assert names(tmp_path / "r") == {"capture.nsys-rep", "mine.txt"}
@@ -126,18 +136,6 @@ def test_files_of_a_failed_run_are_kept(tmp_path: Path) -> None:
     with pytest.raises(CaptureError):
         fail()
     assert names(tmp_path / "r") == {"capture.qdstrm"}
-
-
-def test_the_unfinished_recording_is_removed_beside_its_report(tmp_path: Path) -> None:
-    """Nsys may not have removed it yet."""
-    fill(tmp_path / "r", "capture.nsys-rep", "capture.qdstrm", "capture.sqlite")
-    assert names(tmp_path / "r") == {"capture.nsys-rep", "capture.sqlite"}
-
-
-def test_other_files_are_removed(tmp_path: Path) -> None:
-    """Tools may leave files beside their output."""
-    fill(tmp_path / "r", "capture.sqlite", "capture.sqlite-journal", "core")
-    assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
 def test_only_one_of_many_runs_gets_the_folder(tmp_path: Path) -> None:

@@ -29,12 +29,13 @@ from nsyswrap.capture.signals import (
 )
 
 
-def test_signals_are_collected_in_order() -> None:
-    """They do not end this process."""
+def test_ending_signals_are_collected_in_order_and_those_for_the_program_apart() -> None:
+    """None ends this process."""
     with collected_signals() as received:
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGINT)
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGXCPU):
+            signal.raise_signal(number)
     assert received.ending == [signal.SIGTERM, signal.SIGINT]
+    assert received.passed == [signal.SIGUSR1, signal.SIGXCPU]
 
 
 def test_another_thread_collects_no_signals() -> None:
@@ -66,14 +67,6 @@ def test_an_aborted_run_has_the_exit_code_of_its_signal(
     error = aborted_error(number)
     assert isinstance(error, kind)
     assert error.exit_code == code
-
-
-def test_the_signals_for_the_program_are_kept_apart() -> None:
-    """They do not end the run."""
-    with collected_signals() as received:
-        signal.raise_signal(signal.SIGUSR1)
-        signal.raise_signal(signal.SIGXCPU)
-    assert (received.ending, received.passed) == ([], [signal.SIGUSR1, signal.SIGXCPU])
 
 
 @pytest.mark.parametrize("block", [collected_signals, signals_as_errors])

@@ -21,11 +21,6 @@ def test_the_file_has_the_processes_by_rank(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_without_steps_there_is_no_file(tmp_path: Path) -> None:
-    assert not write_steps_alone(tmp_path, [])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_ranks_are_counted_once(tmp_path: Path) -> None:
     """A process without a rank does not count, nor does a folder without the file."""
     assert ranks_in(tmp_path) == 0

@@ -134,14 +134,6 @@ def test_a_signal_that_a_launcher_repeats_does_not_lose_the_capture(
     assert (run.result_path.parent / "result" / "capture.nsys-rep").exists()
 
 
-@pytest.mark.usefixtures("fake_nsys", "log")
-def test_a_time_out_also_stops_the_recording_first(driven: Driven) -> None:
-    """The order is the same."""
-    run = driven(*python(WITNESS), timeout_s=0.5)
-    assert run.finish() == 5
-    assert "log: stopped --session=nsyswrap-" in run.output
-
-
 @pytest.mark.usefixtures("fake_nsys")
 def test_a_recording_of_limited_length_is_stopped_once(driven: Driven, log: Path) -> None:
     """The program continues, and gets no signal."""
@@ -149,13 +141,6 @@ def test_a_recording_of_limited_length_is_stopped_once(driven: Driven, log: Path
     assert run.finish() == 4
     assert len(log.read_text().splitlines()) == 1
     assert run.result["notes"] == ["The program ended with exit code 4"]
-
-
-@pytest.mark.usefixtures("fake_nsys")
-def test_no_recording_is_stopped_if_the_program_ends_by_itself(driven: Driven, log: Path) -> None:
-    """Nsys then ends the recording itself."""
-    assert driven("true", duration_s=60).finish() == 0
-    assert not log.exists()
 
 
 @pytest.mark.usefixtures("fake_nsys")
@@ -203,12 +188,6 @@ def test_a_second_signal_does_not_wait_for_nsys(driven: Driven, monkeypatch: pyt
     until(lambda: not [pid for pid in living(marker) if pid != run.process.pid], "all processes gone")
 
 
-def test_nothing_is_collected_before_the_start(tmp_path: Path) -> None:
-    """A stopper that was not started runs no command."""
-    idle = stopper(tmp_path / "w", "true")
-    assert (idle.has_collected_all(), idle.has_ended()) == (False, True)
-
-
 def test_the_output_of_nsys_shows_that_all_is_collected(tmp_path: Path) -> None:
     """Nsys still writes the report then."""
     busy = stopper(tmp_path / "w", *waiting(tmp_path / "go", first="echo Generating /tmp/x.qdstrm"), collect_s=120)
@@ -217,14 +196,6 @@ def test_the_output_of_nsys_shows_that_all_is_collected(tmp_path: Path) -> None:
     assert not busy.has_ended()
     (tmp_path / "go").touch()
     until(busy.has_ended, "the end")
-
-
-def test_after_the_command_has_ended_there_is_nothing_to_wait_for(tmp_path: Path) -> None:
-    """Its exit code does not matter."""
-    failed = stopper(tmp_path / "w", "false")
-    failed.start(1)
-    until(failed.has_ended, "the end")
-    assert failed.has_collected_all()
 
 
 @pytest.mark.parametrize("command", [(), ("/no/such/nsys",)])
@@ -271,18 +242,3 @@ def test_a_recording_is_stopped_once(tmp_path: Path) -> None:
     once.start(1)
     until(once.has_ended, "the end")
     assert (tmp_path / "count").read_text() == "x\n"
-
-
-def test_the_command_gets_the_process_id_of_the_program(tmp_path: Path) -> None:
-    """The id identifies the process namespace of the program."""
-    seen: list[int] = []
-
-    def command(pid: int) -> tuple[str, ...]:
-        seen.append(pid)
-        return ("true",)
-
-    (tmp_path / "w").mkdir()
-    stopper = Stopper(command, RunDir(tmp_path / "w"), {"PATH": "/usr/bin:/bin"}, 1.0)
-    stopper.start(4711)
-    until(stopper.has_ended, "the end")
-    assert seen == [4711]

@@ -118,8 +118,3 @@ def test_a_process_without_operators_says_why(tmp_path: Path) -> None:
     path = tmp_path / "xray.json"
     assert json.loads(path.read_text()) == {"schema": "nsyswrap.xray/1", "processes": [lines | {"operators": []}]}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_without_an_x_ray_step_there_is_no_file(tmp_path: Path) -> None:
-    assert not write_xray(tmp_path, [])
-    assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 from made_steps import made_loop
 
-from nsyswrap.base.privacy import neutral_host
 from nsyswrap.cli import cli
 from nsyswrap.cli.many_results import Engine
 
@@ -54,13 +53,6 @@ def test_captures_are_counted_once_and_broken_ones_named(many: dict[str, Any]) -
     assert many["repeated"] == [{"name": "again.sqlite", "same_as": "1.sqlite"}] or many["repeated"] == [
         {"name": "1.sqlite", "same_as": "again.sqlite"}
     ]
-
-
-def test_groups_are_by_host_and_day(many: dict[str, Any]) -> None:
-    """Hosts have neutral names."""
-    hosts = {each["name"]: each["captures"] for each in many["groups"]["host"]}
-    assert hosts == {neutral_host("node-0"): 2, neutral_host("node-1"): 1}
-    assert [each["name"] for each in many["groups"]["day"]] == ["2026-11-01", "2026-11-02", "2026-11-03"]
 
 
 def test_progress_and_failures_are_on_stderr(place: Path) -> None:

@@ -39,13 +39,3 @@ def test_a_view_is_printed_in_place_of_the_summary(view: str, export: Path) -> N
 
 def test_long_names_are_not_cut_in_a_pipe(export: Path) -> None:
     assert WIDE in run(export, "--view", "nvprof").stdout
-
-
-@pytest.mark.parametrize("form", ["json", "csv", "markdown"])
-@pytest.mark.parametrize("view", VIEWS)
-def test_a_view_in_another_format_is_a_usage_error(view: str, form: str, tmp_path: Path) -> None:
-    """The error comes before the capture is read."""
-    result = run(tmp_path / "missing.sqlite", "--view", view, "--format", form)
-    assert result.exit_code == 2
-    assert f"--view {view} exists as text only, not as {form}" in result.stderr
-    assert f"--format {form} holds every table" in result.stderr

@@ -177,25 +177,3 @@ def test_gpu_metrics_takes_a_list_of_gpus_but_not_the_script(name: str) -> None:
 
     profile.main(arguments, standalone_mode=False)
     assert found == [(expected, rest)]
-
-
-def test_only_a_default_folder_may_get_a_number() -> None:
-    """A folder given with -o is used as it is."""
-    values = {"output": None, **dict.fromkeys(("traces", "sample_cpu", "python_sampling", "python"))}
-    others = (
-        "delay",
-        "duration",
-        "steps",
-        "stop_after",
-        "xray",
-        "capture_range",
-        "cuda_graph",
-        "gpu_metrics",
-        "cuda_memory",
-        "annotate",
-        "cwd",
-    )
-    values |= dict.fromkeys((*others, "nsys_args", "timeout", "hide_env", "force", "light"))
-    options = options_of(("train.py",), {**values, "environment": ()}, output_to_stderr=False)
-    assert (options.next_free, options.folder.parent) == (True, Path("reports"))
-    assert not given().next_free

@@ -18,8 +18,6 @@ from nsyswrap.render import json_report
 
 SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
 ONE, EIGHT = SAMPLES / "mnist-1-worker", SAMPLES / "mnist-8-workers"
-NAMES = ["a b.json", "a\nb.json", "ünïcödé.json", "quote'\".json", "<script>.json", "-o.json"]
-ALL_AT_ONCE = "-" + "".join(name.removesuffix(".json").removeprefix("-") for name in NAMES) + ".json"
 
 
 def run(*arguments: object) -> Result:
@@ -75,11 +73,6 @@ def test_two_folders_of_profile_are_compared() -> None:
     assert "median step 5.68 ms in base and 2.46 ms in new" in " ".join(result.stdout.split())
 
 
-def test_a_folder_and_its_report_json_give_the_same_verdict() -> None:
-    for one, other in ((ONE, EIGHT / "report.json"), (ONE / "report.json", EIGHT)):
-        assert in_json(one, other)["verdict"] == in_json(ONE, EIGHT)["verdict"]
-
-
 def test_the_page_draws_steps_of_folders_that_hold_their_export(
     captures: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -93,16 +86,6 @@ def test_the_page_draws_steps_of_folders_that_hold_their_export(
     (folder / "capture.sqlite").symlink_to(export)
     run(folder, folder, "-o", page, "--force")
     assert page.read_text(encoding="utf-8").count('class="drawn-step"') == 2
-
-
-def test_a_capture_and_its_report_json_do_not_differ(captures: Callable[[str], Path], tmp_path: Path) -> None:
-    """Analyze writes the report.json, and compare reads the export itself."""
-    export, report = captures("cnn_amp"), tmp_path / "report.json"
-    assert CliRunner().invoke(cli, ["analyze", str(export), "--format", "json", "-o", str(report)]).exit_code == 0
-    found = in_json(export, report)
-    assert [row["delta"] for row in found["tables"]["kernels"]["rows"]] == [0.0] * len(
-        found["tables"]["kernels"]["rows"]
-    )
 
 
 @pytest.mark.parametrize(
@@ -185,63 +168,6 @@ def test_a_report_that_cannot_be_read_is_no_regression(
 
 def test_the_accept_option_lists_everything_that_can_be_accepted() -> None:
     assert set(ACCEPTABLE) == {one.value for one in ACCEPTED_KINDS}
-
-
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [
-        ("c.html", "<!DOCTYPE html>"),
-        ("c.json", "{"),
-        ("c.md", "### nsyswrap"),
-        ("c.txt", "nsyswrap"),
-        ("c", "nsyswrap"),
-    ],
-)
-def test_the_suffix_of_the_file_sets_the_format(name: str, start: str, slow: Path, fast: Path, tmp_path: Path) -> None:
-    """Stdout stays empty."""
-    result = run(slow, fast, "-o", tmp_path / name)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert (tmp_path / name).read_text(encoding="utf-8").lstrip().startswith(start)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "cut short or not JSON"),
-        (b'{"schema": "nsyswrap.report/1", "cap', "cut short or not JSON"),
-        (b'{"schema": "other/1"}', "is not a report of nsyswrap"),
-        (b'{"schema": "nsyswrap.report/9"}', "is a report of version '9'"),
-        (b"\xff\xfe", "is not text"),
-    ],
-)
-def test_a_file_that_is_not_a_report_is_an_error_of_two_lines(
-    content: bytes, words: str, slow: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "report.json"
-    path.write_bytes(content)
-    for arguments in ((path, slow), (slow, path)):
-        result = run(*arguments)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert words in result.stderr
-        assert result.stderr.splitlines()[-1].startswith("hint: ")
-
-
-def test_a_missing_file_is_an_error(slow: Path, tmp_path: Path) -> None:
-    for missing in (tmp_path / "no.json", tmp_path / "no.sqlite", tmp_path):
-        result = run(slow, missing)
-        assert result.exit_code == 1
-        assert result.stderr.startswith("nsyswrap: ")
-
-
-@pytest.mark.parametrize(
-    ("form", "name"),
-    [*(("text", name) for name in NAMES), *((form, ALL_AT_ONCE) for form in ("json", "html", "markdown"))],
-)
-def test_a_report_may_have_any_name(form: str, name: str, slow: Path, fast: Path, tmp_path: Path) -> None:
-    path = fast.rename(tmp_path / name)
-    result = run("--format", form, "--", slow, path)
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "<script>.json" not in result.stdout or form in ("json", "text")
 
 
 @pytest.mark.parametrize(

@@ -56,17 +56,6 @@ def test_runs_are_added_once(project: Path) -> None:
     assert (project / ".nsyswrap" / "history.sqlite").is_file()
 
 
-def test_other_numbers_of_a_run_are_kept_out_until_they_are_wanted(project: Path) -> None:
-    added()
-    file = project / "reports" / NAMES[0] / "report.json"
-    tree = json.loads(file.read_text())
-    file.write_text(json.dumps({**tree, "verdict": "Analyzed again."}))
-    assert "with other numbers or in another series; --replace takes those of now" in run("add", str(file)).stdout
-    assert "Analyzed again." not in run("list", "--format", "json").stdout
-    assert run("add", str(file), "--replace").stdout.endswith("was replaced\n")
-    assert "Analyzed again." in run("list", "--format", "json").stdout
-
-
 @pytest.mark.usefixtures("project")
 def test_the_list_has_the_newest_first_in_each_form() -> None:
     ids = added()
@@ -127,7 +116,7 @@ def test_the_export_is_a_folder_of_parquet(project: Path) -> None:
 
 def test_commands_that_read_need_a_history(project: Path) -> None:
     """They make none; the hint says how to begin one."""
-    for arguments in (["list"], ["show", "ffffffff"], ["rm", "ffffffff"], ["export", "-o", "out"]):
+    for arguments in (["list"], ["page"], ["show", "ffffffff"], ["rm", "ffffffff"], ["export", "-o", "out"]):
         done = run(*arguments)
         assert done.exit_code == 1
         assert "there is no history" in done.stderr
@@ -183,13 +172,6 @@ def test_good_reports_are_added_beside_a_bad_one(project: Path) -> None:
     assert "2 of 4 reports could not be added: bad.json is " in done.stderr
     assert "; cannot read missing.json: " in done.stderr
     assert "2 of 2 runs" in run("list").stderr
-
-
-def test_a_series_is_kept_under_its_name(project: Path) -> None:
-    assert project
-    assert run("add", "reports/mnist-1-worker", "--series", "nightly").exit_code == 0
-    rows = json.loads(run("list", "--format", "json").stdout)["runs"]
-    assert [(row["program"], row["arguments"]) for row in rows] == [("nightly", "")]
 
 
 def test_a_run_moves_to_a_series_where_that_is_wanted(project: Path) -> None:

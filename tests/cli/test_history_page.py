@@ -71,12 +71,3 @@ def test_programs_beyond_the_first_are_listed(project: Path) -> None:
     text = (project / "history.html").read_text()
     assert text.count('<section id="program-') == MOST_PROGRAMS
     assert "Other programs" in text
-
-
-def test_a_page_needs_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NSYSWRAP_DB", raising=False)
-    (tmp_path / ".git").mkdir()
-    monkeypatch.chdir(tmp_path)
-    result = run()
-    assert result.exit_code == 1
-    assert "there is no history" in result.stderr

@@ -168,17 +168,6 @@ def test_the_ranges_of_the_program_are_in_the_report(as_text: Run) -> None:
     assert phases["data"]["host_ns"] >= measured * 2_000_000
 
 
-def test_the_window_option_sets_the_window_of_the_report(as_json: Run) -> None:
-    """Without GPU work, the window "all" is the whole capture."""
-    assert as_json.json("report.json")["window"]["source"] in {"operations", "session"}
-
-
-def test_the_page_is_one_file(as_text: Run) -> None:
-    page = (as_text.folder / "report.html").read_text(encoding="utf-8")
-    assert page.lower().startswith("<!doctype html>")
-    assert "train.py" in page
-
-
 def test_run_json_describes_the_run(as_text: Run) -> None:
     run = as_text.json("run.json")
     assert run["command"][1:] == ["train.py", "3", *WORDS]
@@ -214,12 +203,6 @@ def test_a_quiet_run_prints_what_the_help_says(called: Callable[..., Run]) -> No
     assert kinds[-2:] == ["capture", "report"]
 
 
-def test_a_program_that_is_killed_ends_with_its_signal(called: Callable[..., Run]) -> None:
-    run = called("--quiet", "--", "sh", "-c", "kill -9 $$")
-    assert run.code == 128 + 9
-    assert results_in(run.folder) == RESULTS
-
-
 def test_a_capture_that_cannot_be_analyzed_is_kept(called: Callable[..., Run]) -> None:
     """With the window "steps" and no steps, the exit code is 125, and the recording is kept."""
     run = called("--quiet", "--window", "steps", "--trace", "nvtx", "--", "true")
@@ -250,20 +233,6 @@ def test_invalid_options_are_refused_before_anything_runs(wrong: str, called: Ca
     assert "Traceback" not in run.stderr
     assert ("\nhint: " in run.stderr) != ("Usage: " in run.stderr)
     assert not run.folder.exists()
-
-
-def test_options_after_the_script_belong_to_the_script(as_text: Run) -> None:
-    """This includes options with the same name as ours, and a second `--`."""
-    assert as_text.stdout == f"said by the program {' '.join(WORDS)}\n"
-
-
-def test_a_folder_that_is_not_empty_is_refused(called: Callable[..., Run], tmp_path: Path) -> None:
-    """The program does not run."""
-    (tmp_path / "mine").touch()
-    run = called("-o", str(tmp_path), "train.py", "0")
-    assert (run.code, run.stdout) == (2, "")
-    assert "hint: " in run.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 @pytest.mark.parametrize("quiet", [False, True])

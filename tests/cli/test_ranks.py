@@ -74,11 +74,6 @@ def test_samples_of_the_host_and_the_cost_of_recording_are_read(folder: Path) ->
     assert sections["profiler_cost"]["tables"]["calls"][0]["usual_ns"] == 2
 
 
-def test_captures_may_be_given_one_by_one(folder: Path) -> None:
-    captures = [folder / f"rank-{rank}" / "capture.sqlite" for rank in (1, 0)]
-    assert run(*captures, "--format", "json")[1] == run(folder, "--format", "json")[1]
-
-
 def test_one_rank_of_two_says_what_still_holds(folder: Path) -> None:
     code, out, _ = run(folder / "rank-0" / "capture.sqlite", "--format", "markdown")
     assert code == 0

@@ -56,13 +56,6 @@ def test_a_profiled_run_is_in_the_history(profile: Callable[..., Result], tmp_pa
     assert (row.host, row.nsyswrap) == (record["machine"], record["versions"]["nsyswrap"])
 
 
-def test_a_profiled_run_can_be_of_a_series(profile: Callable[..., Result], tmp_path: Path) -> None:
-    done = profile(tmp_path / "history.sqlite", "--record", "--series", "nightly")
-    assert done.exit_code == 3, done.output
-    (row,) = open_history(str(tmp_path / "history.sqlite")).runs()
-    assert (row.program, row.arguments) == ("nightly", "")
-
-
 def test_a_series_without_the_history_is_an_error_before_the_run(
     profile: Callable[..., Result], tmp_path: Path
 ) -> None:

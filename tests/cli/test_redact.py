@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
-from real_captures import Planted
 
 from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, recorded_rank, recorded_value
 from nsyswrap.cli import cli
@@ -47,13 +46,6 @@ def test_stderr_says_what_was_left_out(whole: Path, tmp_path: Path) -> None:
     assert f"wrote {tmp_path / 'shared.sqlite'}: " in result.stderr
     assert "left out: " in result.stderr
     assert SECRET not in result.stderr
-
-
-def test_an_nsys_rep_is_exported_first(planted: Planted, tmp_path: Path) -> None:
-    assert run(planted.export.with_suffix(".nsys-rep"), "-o", tmp_path / "shared.sqlite").exit_code == 0
-    content = (tmp_path / "shared.sqlite").read_bytes()
-    assert planted.secret.encode() not in content
-    assert "outer" in set(load_export(tmp_path / "shared.sqlite").frames["ranges"]["text"])
 
 
 @pytest.fixture
@@ -122,13 +114,3 @@ def test_an_existing_file_is_a_usage_error(whole: Path, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "is there already\nhint: give another file, or --force to replace it\n" in result.stderr
     assert (tmp_path / "there.sqlite").read_text() == "mine"
-
-
-@pytest.mark.parametrize("content", [b"", b"no database"])
-def test_a_broken_export_is_an_error(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x.sqlite").write_bytes(content)
-    result = run(tmp_path / "x.sqlite", "-o", tmp_path / "shared.sqlite")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("nsyswrap: x.sqlite is ")
-    assert "\nhint: " in result.stderr
-    assert not (tmp_path / "shared.sqlite").exists()

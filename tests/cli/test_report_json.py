@@ -51,27 +51,13 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+@pytest.mark.parametrize("form", ["text", "csv"])
 def test_analyze_prints_the_same_from_a_report_json_as_from_its_capture(form: str, capture: Path, report: Path) -> None:
-    """The result is the same in every format, apart from the folder that commands name, and stderr is empty."""
+    """Stderr is empty. Tables without rows have their headers, too."""
     from_report = run("analyze", report, "--format", form)
     assert (from_report.exit_code, from_report.stderr) == (0, "")
     from_capture = run("analyze", capture, "--format", form).stdout
     assert from_report.stdout.replace(str(report.parent), str(capture.parent)) == from_capture
-
-
-def test_analyze_prints_the_same_csv(capture: Path, report: Path) -> None:
-    """Tables without rows have their headers, too."""
-    text = run("analyze", report, "--format", "csv").stdout
-    assert len(text.splitlines()) > 100
-    assert text == run("analyze", capture, "--format", "csv").stdout
-
-
-@pytest.mark.parametrize("view", ["nvprof", "breakdown"])
-def test_analyze_prints_the_same_views(view: str, capture: Path, report: Path) -> None:
-    from_report = run("analyze", report, "--view", view)
-    assert (from_report.exit_code, from_report.stderr) == (0, "")
-    assert from_report.stdout == run("analyze", capture, "--view", view).stdout
 
 
 def test_report_writes_a_page_without_a_timeline(capture: Path, report: Path, tmp_path: Path) -> None:
@@ -183,14 +169,6 @@ def test_a_file_that_is_not_a_report_json_is_an_error(
     assert result.exit_code == code
     assert len(result.stderr.splitlines()) == 2
     assert str(path) in result.stderr
-
-
-def test_the_input_is_not_overwritten(small: Path) -> None:
-    """This holds with --force, too."""
-    before = small.read_bytes()
-    result = run("analyze", small, "-o", small, "--force")
-    assert result.exit_code == 2
-    assert small.read_bytes() == before
 
 
 def test_the_slim_page_is_the_first_part(report: Path, capture: Path, tmp_path: Path) -> None:

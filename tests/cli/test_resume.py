@@ -65,8 +65,3 @@ def test_a_run_that_ended_is_not_touched(tmp_path: Path, export: Path) -> None:
     again = resume(tmp_path / "out")
     assert (again.exit_code, again.output) == (0, f"nsyswrap: {tmp_path / 'out'} holds no interrupted run\n")
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
-
-
-def test_a_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
-    result = resume(tmp_path / "none")
-    assert (result.exit_code, result.output.splitlines()[0]) == (2, f"nsyswrap: {tmp_path / 'none'} is no folder")

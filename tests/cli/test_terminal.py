@@ -47,11 +47,6 @@ def test_text_fits_the_terminal_within_bounds(
     assert shown_as - 15 < widest_line(text) <= shown_as
 
 
-def test_a_terminal_gets_colour(columns: Callable[[int], None]) -> None:
-    columns(100)
-    assert "\x1b[" in rendered("text", REPORT, to_terminal=True, stream=Terminal())
-
-
 @pytest.mark.parametrize(("value", "colour"), [("1", False), ("0", False), ("", True)])
 def test_no_color_turns_colours_off_whatever_its_value(
     *, value: str, colour: bool, columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
@@ -178,22 +173,6 @@ def test_while_the_program_runs_only_the_title_changes(monkeypatch: pytest.Monke
         progress(Phase.RUNNING, None)
     title = "\x1b]0;nsyswrap: running under nsys, 0 s\x07"
     assert stream.getvalue() == f"{title}\x1b]0;\x07"
-
-
-def test_each_phase_after_the_program_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar disappears at the end, and earlier output stays."""
-    stream = Terminal()
-    monkeypatch.setattr("sys.stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
-    with shown() as progress:
-        progress(Phase.RUNNING, None)
-        progress(Phase.WRITING, None)
-        progress(Phase.EXPORTING, 0.25)
-        progress(Phase.EXPORTING, 1.0)
-    text = stream.getvalue()
-    assert LABELS[Phase.WRITING] in text
-    assert LABELS[Phase.EXPORTING] in text
-    assert text.index("\x1b]0;\x07") < text.index(LABELS[Phase.WRITING])
 
 
 def test_an_error_ends_the_progress_display(monkeypatch: pytest.MonkeyPatch) -> None:

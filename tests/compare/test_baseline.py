@@ -8,7 +8,6 @@ from measured_costs import COST, US
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.compare.baseline import with_baseline, without_baseline
-from nsyswrap.hardware.steps_alone import StepsAlone
 from nsyswrap.loop.context import Settings
 from nsyswrap.loop.step_detection import Steps, find_timed_steps
 from nsyswrap.model import NO_STEP, Report
@@ -56,22 +55,6 @@ def test_the_measured_step_stands_beside_the_simulated(report: Report) -> None:
     assert "170 µs (6 steps)" in note(found)
     assert "is inside this interval" in note(found)
     assert len(found.sections) == len(report.sections)
-
-
-def test_the_report_is_made_again_with_the_steps_of_the_second_run(report: Report) -> None:
-    """It is calibrated to them; steps that the recorded process took alone stay."""
-    given: list[StepsAlone] = []
-
-    def calibrated(steps: StepsAlone) -> Report:
-        given.append(steps)
-        return replace(report, verdict="calibrated")
-
-    found = with_baseline(report, alone([170] * 8), calibrated)
-    assert (found.verdict, found.step.alone_source) == ("calibrated", "second_run")
-    assert [each.lengths.tolist() for each in given[0].processes] == [[170 * US] * 6]
-    own = replace(report, step=replace(report.step, alone_source="this_process"))
-    assert with_baseline(own, alone([170] * 8), calibrated).step == own.step
-    assert len(given) == 1
 
 
 def test_only_steps_that_both_runs_measured_count(report: Report) -> None:

@@ -44,14 +44,6 @@ def autocorrelated(correlation: float, count: int, seed: int) -> Series:
 
 
 @both
-def test_the_interval_contains_the_true_change(statistic: Callable[[Series], Series]) -> None:
-    """Half the time is a logarithm of -0.69. 60 steps with a deviation of 3 % show it to within a few per cent."""
-    low, high = log_ratio_interval(steps(4.0), steps(2.0, seed=2), statistic, 0.95).ends
-    assert low < math.log(0.5) < high
-    assert high - low < 0.06
-
-
-@both
 @settings(max_examples=30)
 @given(SERIES, SERIES)
 def test_the_estimate_lies_in_its_interval(statistic: Callable[[Series], Series], base: Series, new: Series) -> None:
@@ -72,13 +64,6 @@ def test_the_unit_of_time_does_not_matter(base: Series, factor: float) -> None:
     assert other.in_order == pytest.approx(one.in_order, abs=1e-9)
 
 
-def test_the_same_steps_give_the_same_interval() -> None:
-    """The seed is fixed, without clock and global state."""
-    one = log_ratio_interval(steps(4.0), steps(2.0), median, 0.95)
-    np.random.default_rng(5).random(10)
-    assert log_ratio_interval(steps(4.0), steps(2.0), median, 0.95) == one
-
-
 def test_a_capture_against_itself_has_an_interval_around_zero() -> None:
     """Both sides are drawn independently; with the same draws every difference would be 0."""
     low, high = log_ratio_interval(steps(4.0), steps(4.0), mean, 0.95).ends
@@ -86,19 +71,9 @@ def test_a_capture_against_itself_has_an_interval_around_zero() -> None:
     assert high > 0.001
 
 
-def test_more_confidence_makes_an_interval_wider() -> None:
-    narrow, wide = (log_ratio_interval(steps(4.0), steps(2.0), mean, share) for share in (0.8, 0.99))
-    assert wide.low < narrow.low < narrow.high < wide.high
-
-
 def test_more_steps_make_an_interval_narrower() -> None:
     few, many = (log_ratio_interval(steps(4.0, count), steps(4.0, count, 2), mean, 0.95) for count in (20, 400))
     assert many.width < few.width / 2
-
-
-def test_constant_steps_leave_no_doubt() -> None:
-    low, high = log_ratio_interval(np.full(30, 2e6), np.full(30, 1e6), median, 0.95).ends
-    assert (low, high) == pytest.approx((math.log(0.5), math.log(0.5)))
 
 
 def test_the_difference_of_means_has_an_interval_for_times_of_0() -> None:

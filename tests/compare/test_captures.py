@@ -10,7 +10,6 @@ from real_captures import RealReport
 
 from nsyswrap.compare.comparison import Comparison, ComparisonOptions, FindingChange, IssueKind, Outcome
 from nsyswrap.compare.reports import compare_reports
-from nsyswrap.compare.step_times import step_times
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
 from nsyswrap.trace.load import load_export
@@ -81,18 +80,6 @@ def test_the_same_kernels_take_the_same_time_in_both(compared: Compared) -> None
     assert new == pytest.approx(base, rel=0.01)
 
 
-def test_what_moved_adds_up_in_a_real_pair(compared: Compared) -> None:
-    """The differences of the ledger add up to that of the time per step, to a nanosecond."""
-    found = compared("mnist-1-worker", "mnist-8-workers")
-    ledger, of_mean = found.table("ledger"), found.estimates[1]
-    assert ledger is not None
-    assert sum(one.delta for one in ledger.changes) == pytest.approx(of_mean.new_ns - of_mean.base_ns, abs=1)
-    idle_time = found.table("idle")
-    assert idle_time is not None
-    idle = next(one for one in ledger.changes if one.name == "idle_ns")
-    assert sum(one.delta for one in idle_time.changes) == pytest.approx(idle.delta, abs=1)
-
-
 def test_families_are_all_the_time_of_kernels(compared: Compared) -> None:
     """On both sides the sums by name and by family are equal."""
     found = compared("mnist-1-worker", "mnist-8-workers")
@@ -144,8 +131,3 @@ def test_a_report_without_a_gpu_has_no_ledger_to_compare(compared: Compared) -> 
     found = compared("ranges_nsys2022", "ranges_nsys2022")
     assert found.outcome is Outcome.CANNOT_TELL
     assert found.table("ledger") is None
-
-
-def test_steps_of_two_gpus_are_counted_once(report_of: Callable[[str], Report]) -> None:
-    """16 steps on two GPUs have 32 rows; two steps are warm-up."""
-    assert step_times(report_of("alexnet_data_parallel_2gpu")).count == 14

@@ -77,13 +77,6 @@ def test_time_that_changed_its_rule_is_not_saved() -> None:
     assert found[WAIT].moved == ()
 
 
-def test_time_in_another_phase_did_not_move() -> None:
-    base = report(("cpu", BOUND, "forward", 2_000), listed=(BOUND,))
-    found = compared(base, report(("cpu", MANY, "optimizer", 2_000), listed=(MANY,)))
-    assert (found[BOUND].change, found[MANY].change) == (FindingChange.GONE, FindingChange.NEW)
-    assert found[BOUND].moved == ()
-
-
 def test_a_finding_that_moved_in_part_is_smaller_by_the_rest() -> None:
     base = report(("cpu", BOUND, "forward", 2_000), listed=(BOUND,))
     found = compared(base, report(("cpu", MANY, "forward", 1_000), listed=(MANY,)))
@@ -127,11 +120,6 @@ def test_findings_come_by_change_and_then_largest_first() -> None:
     new = report(("launch", "idle/launch", "backward", 300), listed=("idle/launch",))
     found = pair_findings(pairs.side(base), pairs.side(new), "step")
     assert [one.rule for one in found] == ["idle/launch", WAIT, BOUND]
-
-
-def test_reports_without_findings_have_none() -> None:
-    bare = pairs.side(pairs.report(pairs.lengths(4.0)))
-    assert pair_findings(bare, bare, "step") == ()
 
 
 ROWS = st.lists(

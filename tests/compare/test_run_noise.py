@@ -37,12 +37,6 @@ def test_the_side_that_the_host_paces_decides() -> None:
     assert one == run_noise([loop(1.0)], [loop(0.0)], 0.95) == pytest.approx(STUDENT * CPU_SPREAD, rel=0.003)
 
 
-def test_several_runs_count_as_their_mean() -> None:
-    assert run_noise([loop(0.2), loop(0.4)], [loop(0.3)], 0.95) == pytest.approx(
-        run_noise([loop(0.3)] * 2, [loop(0.3)], 0.95)
-    )
-
-
 def test_time_without_kernels_counts_as_cpu_time() -> None:
     """It is idle time, exposed copies and time between steps; without a GPU it is all time."""
     assert loop(0.5).cpu_share == pytest.approx(0.5)

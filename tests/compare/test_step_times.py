@@ -28,11 +28,6 @@ def test_time_between_steps_counts_in_the_period_only() -> None:
     assert found.between_share == pytest.approx(2 / 17)
 
 
-def test_periods_add_up_to_the_window() -> None:
-    whole = pairs.report(pairs.lengths(4.0), between=MS // 3)
-    assert step_times(whole).period.sum() == whole.window.length_ns
-
-
 def test_a_report_of_the_same_version_may_number_no_steps() -> None:
     """Then the measured steps inside its window count, as many as each process has."""
     whole = pairs.report(THREE, ranks=2)
@@ -59,29 +54,11 @@ def test_a_step_of_several_ranks_is_their_mean() -> None:
     assert step_times(both).length.tolist() == [3 * MS, 4 * MS]
 
 
-def test_steps_with_one_number_count_together() -> None:
-    """One process takes two steps while another takes one."""
-    slow, quick = pairs.report([4 * MS, 6 * MS]), pairs.report([2 * MS, MS, 3 * MS, 3 * MS])
-    tables = [one.section("steps").tables["steps"] for one in (slow, quick)]  # type: ignore[union-attr]
-    tables[1] = tables[1].assign(process=1, number=[-1, -1, 0, 0, 1, 1])
-    found = step_times(pairs.with_section(slow, "steps", steps=pd.concat(tables, ignore_index=True)))
-    assert found.length.tolist() == found.period.tolist() == [3.5 * MS, 6 * MS]
-    assert sum(found.parts.values()) == pytest.approx(found.length)
-
-
 def test_parts_are_the_mean_over_gpus() -> None:
     found = step_times(pairs.report(THREE, gpus=2))
     assert set(found.parts) == set(LEDGER_ROWS)
     assert found.parts["compute_ns"].tolist() == [pairs.COMPUTE_NS] * 3
     assert sum(found.parts.values()) == pytest.approx(found.length)
-
-
-def test_without_a_gpu_there_are_no_parts() -> None:
-    whole = pairs.report(THREE)
-    table = whole.section("steps").tables["steps"]  # type: ignore[union-attr]
-    bare = pairs.with_section(whole, "steps", steps=table.drop(columns=["device_id", *LEDGER_ROWS]))
-    found = step_times(bare)
-    assert (found.parts, found.length.tolist()) == ({}, THREE)
 
 
 @pytest.mark.parametrize("steps", [pd.DataFrame(), None])

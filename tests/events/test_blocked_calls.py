@@ -8,11 +8,11 @@ from host_records import STARTED_NS, record_of, recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.capture import blocked_calls as program
+from nsyswrap.capture import host_monitor as program
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import os_call_kind
 from nsyswrap.events.blocked_calls import name_blocked_calls
-from nsyswrap.events.host_record import NO_RECORD, HostRecord
+from nsyswrap.events.host_record import HostRecord
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace
 
@@ -76,11 +76,6 @@ def test_the_majority_of_the_samples_counts() -> None:
 def test_samples_of_other_threads_do_not_count() -> None:
     trace = trace_of(loop())
     assert names(name_blocked_calls(trace, seen([(400, "pipe")], thread=PID + 1))) == names(trace)
-
-
-def test_a_trace_without_samples_is_the_same_trace() -> None:
-    trace = trace_of(loop())
-    assert name_blocked_calls(trace, NO_RECORD) is trace
 
 
 def test_only_calls_on_files_are_renamed() -> None:

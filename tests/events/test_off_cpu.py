@@ -112,11 +112,6 @@ def test_time_in_calls_and_without_a_core_is_no_wait_for_pages() -> None:
     assert placed(found) == [(150 * MS, 170 * MS)]
 
 
-def test_run_time_that_a_sample_lacks_is_no_wait() -> None:
-    """A thread that always runs: a sample lacks 4 ms of its run time, and the next one has them."""
-    assert not len(fault_waits(running(0, 96, 200, 296, 400), faults(0, 1, 2, 3, 4)).start)
-
-
 def test_a_sample_across_the_bounds_is_left_out() -> None:
     """What the thread did before the window is not known."""
     found = find_fault_waits(

@@ -1,8 +1,6 @@
 """The line of a sampled stack: the program's own lines come before those of libraries, and paths are shortened."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nsyswrap.events.python_stacks import find_lines
 from nsyswrap.model import Capture, Session
@@ -11,7 +9,6 @@ from nsyswrap.trace.tables import SPECS, Frame, Trace
 TORCH = "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/conv.py"
 THREADING = "/usr/lib/python3.12/threading.py"
 SCRIPT = "/srv/app/train.py"
-FILES = (TORCH, THREADING, SCRIPT, "/srv/app/models/net.py", "<string>", "<frozen runpy>", "/opt/extra/thing.py")
 
 
 def trace(*stacks: tuple[Frame, ...]) -> Trace:
@@ -82,19 +79,3 @@ def test_files_are_shown_below_the_folder_of_the_script() -> None:
     stacks = [stack("/srv/app/models/net.py", SCRIPT), stack("/srv/app/data/read.py", SCRIPT), stack("/srv/other/x.py")]
     files = [frame.file for frame in find_lines(trace(*stacks)).own]
     assert files == ["models/net.py", "data/read.py", "other/x.py"]
-
-
-def test_a_trace_without_stacks_has_no_lines() -> None:
-    assert find_lines(trace()).own == ()
-
-
-@pytest.mark.slow
-@given(st.lists(st.lists(st.sampled_from(FILES), min_size=1, max_size=5), max_size=6))
-def test_each_stack_has_one_line_that_is_in_it(files: list[list[str]]) -> None:
-    """The line of a stack is one of its own lines, and no file is shown with an absolute path."""
-    stacks = [stack(*each) for each in files]
-    found = find_lines(trace(*stacks))
-    for given_stack, mine, inner in zip(stacks, found.own, found.innermost, strict=True):
-        assert given_stack[mine.line - 1].function == mine.function
-        assert inner.line == 1
-        assert not mine.file.startswith("/")

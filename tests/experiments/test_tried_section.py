@@ -12,7 +12,6 @@ from nsyswrap.base.errors import ExportError
 from nsyswrap.base.interval import Interval
 from nsyswrap.cli.inputs import with_tried
 from nsyswrap.experiments.changes import experiments
-from nsyswrap.experiments.outcome import trial_from
 from nsyswrap.experiments.tried_section import planned_order, tried_section
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Severity
 from nsyswrap.render import json_report
@@ -75,20 +74,11 @@ def test_the_finding_gets_the_measured_saving(tmp_path: Path) -> None:
     assert again.fact("predictions_checked").value == 0  # type: ignore[union-attr]
 
 
-def test_a_report_without_trial_is_left_alone(tmp_path: Path) -> None:
-    made = hand_made.full_report()
-    assert with_tried(made, tmp_path / "try.json") is made
-
-
 @pytest.mark.parametrize("text", ["{", "{}", '{"command": [], "outcomes": [{"spec": "gone", "verdict": "faster"}]}'])
 def test_a_damaged_trial_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "try.json").write_text(text)
     with pytest.raises(ExportError, match=r"try\.json is damaged"):
         with_tried(hand_made.full_report(), tmp_path / "try.json")
-
-
-def test_a_trial_is_read_as_it_was_written() -> None:
-    assert trial_from(json.loads(json.dumps(trial().tree()))) == trial()
 
 
 def test_what_the_plan_advises_is_tried_first() -> None:

@@ -90,12 +90,6 @@ def test_the_verdict_names_what_is_certain_before_values() -> None:
     assert "other work: NEW multiplies in bfloat16." in verification(WorkOutcome.OTHER, losses, types).verdict
 
 
-def test_the_verdict_on_time_has_the_ratio() -> None:
-    found = verification(WorkOutcome.SAME, new=times(8, 8.1, 7.9))
-    assert found.verdict.startswith("NEW does the same work as BASE and is 1.25 times as fast (1.2")
-    assert found.outcome == "same work, faster"
-
-
 def test_kept_runs_are_read_back(tmp_path: Path) -> None:
     record = {"pid": 1, "precision": {"float32 products": "high"}}
     kept = KeptWork("a.py", WorkRun(0, (), (record,), {"model.pt": 10}), None, 0.0, (ProgramTime(1e6, 2e9),))

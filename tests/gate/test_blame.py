@@ -40,10 +40,6 @@ def test_a_part_that_makes_little_of_the_slowdown_is_not_named() -> None:
     assert [one.words for one in blamed(quiet, slow, 0.01)] == ["compute"]
 
 
-def test_runs_without_parts_name_none() -> None:
-    assert blamed([TimedRun("", 1.0, 1.0)] * 4, [TimedRun("", 2.0, 2.0)], 0.01) == ()
-
-
 def test_the_clause_counts_in_points_of_a_step() -> None:
     parts = (PartChange("wait for rank 3 (data loader wait)", 3.6e5, 0.036), PartChange("compute", 4e4, 0.004))
     assert blame_words(parts) == ": 3.6 of it wait for rank 3 (data loader wait), 0.4 compute"

@@ -79,10 +79,6 @@ def test_the_share_of_orders_is_that_of_all_orders(earlier: int, new: int) -> No
         assert order_share(rest, np.array(chosen)) == pytest.approx(expected)
 
 
-def test_equal_runs_show_nothing() -> None:
-    assert order_share(np.ones(10), np.ones(3)) == 1.0
-
-
 @pytest.mark.parametrize(("earlier", "new"), [(3, 9), (5, 5), (10, 3), (20, 2), (199, 1)])
 def test_so_many_new_runs_can_be_certain(earlier: int, new: int) -> None:
     """All new runs behind three earlier ones are 1 order of 220, behind ten 1 of 286, behind twenty 1 of 231."""
@@ -142,10 +138,6 @@ def test_the_limit_scales_with_the_noise(values: list[int], new: int, factor: fl
     """It does not depend on the level, and grows in proportion to the noise."""
     runs = np.array(values, np.float64)
     assert limit(factor * runs + shift, new, 0.01) == pytest.approx(factor * limit(runs, new, 0.01), abs=1e-6)
-
-
-def test_the_middle_of_two_runs_is_the_shorter_one() -> None:
-    assert [middle(np.array(runs)) for runs in ([3.0], [9.0, 2.0], [9.0, 2.0, 4.0])] == [3.0, 2.0, 4.0]
 
 
 def test_each_interval_is_held_against_the_rest() -> None:

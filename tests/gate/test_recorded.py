@@ -26,12 +26,6 @@ def test_the_parts_of_a_run_add_up_to_its_step() -> None:
     assert parts["idle GPU (data loader wait)"] == pytest.approx(3e6)
 
 
-def test_idle_time_without_causes_is_one_part() -> None:
-    run = in_series(made_run(1, 10.0))
-    kept = tuple(each for each in run.accounts if each.kind == "ledger")
-    assert parts_of_run(run._replace(accounts=kept))["idle GPU"] == pytest.approx(4e6)
-
-
 def test_waits_for_a_rank_replace_their_row_of_the_ledger() -> None:
     accounts = (
         Account("ledger", "communication_wait_ns", "", "", 50, 1.0),
@@ -39,12 +33,6 @@ def test_waits_for_a_rank_replace_their_row_of_the_ledger() -> None:
     )
     parts = parts_of_run(in_series(made_run(1))._replace(accounts=accounts))
     assert parts == {"wait for rank 3 (data loader wait)": 1.0}
-
-
-def test_a_slowdown_is_found_with_its_part() -> None:
-    found = gate_runs(series(12), series(3, 100, 1.2))
-    assert found.outcome is GateOutcome.REGRESSED
-    assert found.blame[0].words == "compute"
 
 
 def test_a_new_run_counts_once() -> None:

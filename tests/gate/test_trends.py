@@ -46,13 +46,6 @@ def test_the_noise_of_a_level_holds_its_runs() -> None:
     assert spread < level.noise < 0.05
 
 
-def test_a_drift_has_no_changes() -> None:
-    runs = [in_series(made_run(at, 10 * (1 + 0.004 * at + NOISE[at * 5 % 8] / 100))) for at in range(40)]
-    trend = trend_of_runs(IDENTITY, 40, runs)
-    assert (trend.shape, trend.changes, len(trend.levels)) == (SeriesShape.DRIFT, (), 1)
-    assert trend.drift == pytest.approx(0.156, abs=0.02)
-
-
 def test_a_change_inside_a_commit_is_not_one_of_the_commit() -> None:
     """Noise may move a change point by one run, so a commit that begins one run beside it counts."""
     assert trend_of_runs(IDENTITY, 32, series([10.0, 10.5], commit_of=100)).changes[0].is_of_commit is False

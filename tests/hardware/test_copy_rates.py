@@ -1,7 +1,5 @@
 """The rates of pinned copies in a run.json are read, and damaged values are left out."""
 
-import json
-
 import pytest
 
 from nsyswrap.hardware.link_rates import CopyRate, read_rates
@@ -43,7 +41,3 @@ def test_what_holds_no_rates_has_none(measured: object) -> None:
 def test_a_damaged_rate_is_left_out_and_the_other_kept(damaged: object) -> None:
     """A rate is damaged if it is missing, if it is not a positive finite number, or if low is above high."""
     assert read_rates({UP: damaged, DOWN: GOOD}) == {DOWN: CopyRate(20e9, 25e9)}
-
-
-def test_rates_survive_a_file() -> None:
-    assert read_rates(json.loads(json.dumps({UP: GOOD}))) == {UP: CopyRate(20e9, 25e9)}

@@ -115,13 +115,6 @@ def test_a_type_that_is_not_known_leaves_the_bytes_unknown() -> None:
     assert launch_work(found, 10, 128) == LaunchWork(9 * 1024 + 1, 10 * 1024, None, None)
 
 
-def test_a_product_with_itself_reads_one_tensor() -> None:
-    """The kernel has the same name as a product of two tensors."""
-    found = element_work(ADD)
-    assert found is not None
-    assert launch_work(found, 1, 128) == LaunchWork(1, 1024, 4, 6144)
-
-
 def test_repeated_tensors_move_at_least_the_result() -> None:
     """At least the result is moved, 2 bytes an element. Each of the two inputs may be one repeated row."""
     found = element_work(INDEXED)
@@ -143,9 +136,3 @@ def test_the_true_size_is_within_the_bounds(elements: int, name: str, newer: boo
         assert found.written is not None
         for read in (sum(found.read), max(found.read)):
             assert (work.bytes_low or 0) <= elements * (read + found.written) <= (work.bytes_high or 0)
-
-
-@given(st.text(max_size=80))
-def test_any_text_is_a_name(text: str) -> None:
-    for prefix in ("at::native::vectorized_elementwise_kernel<", "at::native::elementwise_kernel<(int)128, (int)4, "):
-        element_work(prefix + text)

@@ -84,20 +84,9 @@ def test_every_capability_has_a_hand_worked_case(capability: tuple[int, int]) ->
     assert capability in {case[0] for case in CASES}
 
 
-def test_a_block_with_more_than_48_kib_of_shared_memory_fits() -> None:
-    """A kernel may use more than the default of 48 KiB. 65 KiB and 1 KiB reserved: 3 blocks in 228 KiB."""
-    assert one(LIMITS[9, 0], Launch(128, 32, 65 * 1024)) == (3, 12 / 64, "shared memory")
-
-
 def test_shared_memory_that_the_driver_reserved_is_the_limit() -> None:
     """The driver made 100 of 228 KiB shared memory and the rest cache: 9 blocks of 10 KiB and 1 KiB reserved."""
     assert one(LIMITS[9, 0], Launch(64, 32, 10 * 1024, 100 * 1024)) == (9, 18 / 64, "shared memory")
-
-
-@pytest.mark.parametrize("launch", [Launch(1025), Launch(1024, 65), Launch(32, 32, 228 * 1024), Launch(0)])
-def test_an_impossible_launch_has_no_block(launch: Launch) -> None:
-    """A launch is impossible if one block has too many threads, registers or bytes, or no thread."""
-    assert one(LIMITS[9, 0], launch)[:2] == (0, 0.0)
 
 
 def placed_blocks(limits: Limits, launch: Launch) -> int:
@@ -133,25 +122,6 @@ EVERY_LIMITS = st.sampled_from([LIMITS[each] for each in CAPABILITIES])
 @given(EVERY_LIMITS, LAUNCHES)
 def test_the_formula_equals_placing_blocks_one_by_one(limits: Limits, launch: Launch) -> None:
     assert one(limits, launch)[0] == placed_blocks(limits, launch)
-
-
-@given(EVERY_LIMITS, LAUNCHES)
-def test_occupancy_is_a_share(limits: Limits, launch: Launch) -> None:
-    assert 0 <= one(limits, launch)[1] <= 1
-
-
-@given(EVERY_LIMITS, LAUNCHES, st.integers(0, 100), st.integers(0, 50_000))
-def test_more_resources_never_fit_more_blocks(limits: Limits, launch: Launch, registers: int, shared: int) -> None:
-    """More registers or more shared memory never allow more blocks."""
-    blocks = one(limits, launch)[0]
-    assert one(limits, launch._replace(registers=launch.registers + registers))[0] <= blocks
-    assert one(limits, launch._replace(shared=launch.shared + shared))[0] <= blocks
-
-
-@given(EVERY_LIMITS, st.lists(LAUNCHES, min_size=1, max_size=8))
-def test_launches_do_not_depend_on_each_other(limits: Limits, launches: list[Launch]) -> None:
-    together = occupancy(limits, shapes(*launches))[0].tolist()
-    assert together == [one(limits, each)[0] for each in launches]
 
 
 @given(EVERY_LIMITS, LAUNCHES)

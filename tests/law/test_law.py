@@ -38,11 +38,10 @@ OPTIMIZERS, OWN_OPTIMIZER = Program("training.py", "optimizers"), Program("train
 OBSERVED = Program("observed_steps.py", "eager")
 OF_ARMED = "test_the_program_does_the_same_when_it_records_its_steps"
 # Those that `make test` runs, and the ones of them that it runs armed, each in a process that imports torch.
-FEW_ARMED = {str(OPTIMIZERS), "processes:threads_train_at_once", "observed_steps:eager"}
+FEW_ARMED = {str(OPTIMIZERS), "observed_steps:eager"}
 FEW = FEW_ARMED | {
     *("training:own_optimizer", "loading:forked_workers", "processes:exit_in_forward", "hooks:optimizer_hooks"),
-    *("positions:error_in_forward", "pickling:functions_of_torch", "names:attributes_of_classes"),
-    *("watching:profiler_with_stack", "fresh_python:own_sitecustomize"),
+    *("positions:error_in_forward", "watching:profiler_with_stack", "fresh_python:own_sitecustomize"),
 }
 
 

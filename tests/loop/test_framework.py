@@ -103,11 +103,6 @@ def test_processes_without_cuda_say_nothing() -> None:
     assert kind(trace_of(built)).framework is Framework.UNKNOWN
 
 
-def test_graphs_are_seen_by_their_launches() -> None:
-    assert not kind(trace_of(program(OWN))).uses_graphs
-    assert kind(trace_of(program(OWN).call("cudaGraphLaunch", 30, 31, correlation=9))).uses_graphs
-
-
 @pytest.mark.parametrize("process", ["/usr/bin/python3.11", "/home/ann/solver", "/opt/tritonserver/bin/tritonserver"])
 def test_a_redacted_export_is_of_the_same_kind(process: str, tmp_path: Path) -> None:
     """The name of the program itself is not kept."""

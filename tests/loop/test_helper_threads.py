@@ -126,13 +126,6 @@ def test_threads_of_the_profiler_and_of_the_driver_do_not_count() -> None:
     assert set(helped(trace_of(builder))) == {MAIN}
 
 
-def test_a_wait_that_took_no_time_is_no_sleep() -> None:
-    """A thread that has only such waits is neither asleep nor awake."""
-    builder = job(helper, idle)
-    sleeps(builder, MAIN + 3, 10_500, 10_500)
-    assert set(helped(trace_of(builder))) == {MAIN}
-
-
 def test_the_saving_of_a_tokenizer_with_threads_is_near_the_measured_one(real_report: RealReport) -> None:
     """Without the tokenizer, a step is shorter by 42 %; its threads work while the main thread waits for them."""
     slow, fixed = (real_report(f"host/tokenized_on_gpu{form}") for form in ("", "-fixed"))

@@ -77,11 +77,6 @@ def test_what_the_loop_reads_comes_before_the_optimizer(update: tuple[str, ...])
     assert found == [FORWARD, BACKWARD, "", "", *[OPTIMIZER] * len(update)]
 
 
-def test_a_loss_that_is_read_after_the_optimizer_changes_nothing() -> None:
-    found = phases_of(("gemm_bf16",), ("gemm_bwd",), (*BY_HAND, READ, "metric"))
-    assert found == [FORWARD, BACKWARD, *[OPTIMIZER] * 4]
-
-
 DRAW = "distribution_elementwise_grid_stride_kernel<unsigned int, random_from_to_kernel>"
 TRAINING = ("gemm_bf16",), ("gemm_bwd",), (ADAM,)
 

@@ -84,12 +84,6 @@ def test_where_nothing_is_trained_steps_are_those_with_a_forward_pass() -> None:
     assert names(trace_of(marked(builder(), 3, "data"))) == ["step 0", "step 1", "step 2"]
 
 
-def test_a_backward_pass_of_another_thread_is_not_that_of_a_step() -> None:
-    build = marked(builder(), 2, thread=PEER_MAIN).range("step 0", 0, 100, domain=OURS)
-    build.range("forward", 10, 20, domain=OURS)
-    assert sorted(names(trace_of(build))) == ["step 0", "step 0", "step 1"]
-
-
 def test_a_pattern_of_the_user_finds_our_steps_too() -> None:
     assert names(trace_of(marked(builder(), 2)), "^step") == ["step 0", "step 1"]
 

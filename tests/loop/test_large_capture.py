@@ -294,29 +294,6 @@ def test_a_window_outside_of_the_capture_is_an_error_that_names_its_ends(
         report_of(part, "1000000:2000000")
 
 
-def test_progress_counts_all_rows(captures: Captures, real_context: Contexts) -> None:
-    seen: dict[str, list[tuple[int, int]]] = {}
-    part_of(
-        captures("cnn_amp"),
-        real_context("cnn_amp").trace,
-        progress=lambda what, done, every: seen.setdefault(what, []).append((done, every)),
-    )
-    assert list(seen) == ["finding", "adding up", "reading"]
-    for counts in seen.values():
-        assert [done for done, _ in counts] == sorted(done for done, _ in counts)
-        assert all(done <= every for done, every in counts)
-    assert seen["adding up"][-1] == (4_709, 4_709)
-
-
-def test_tables_that_no_section_needs_are_not_read(captures: Captures, real_context: Contexts) -> None:
-    """They do not count for the memory, either."""
-    whole = real_context("cnn_amp").trace
-    part = part_of(captures("cnn_amp"), whole, 0.1, unread=frozenset({"os_calls", "scheduling"})).trace
-    assert part.excerpt is not None
-    assert not len(part.frames["os_calls"])
-    assert part.excerpt.needed_bytes < memory_for(whole, 1.0)
-
-
 def test_a_capture_with_wrong_times_is_not_read_in_part(tmp_path: Path) -> None:
     """Some of its events are months from the others, so it is not known which interval is the capture."""
     builder = ExportBuilder()

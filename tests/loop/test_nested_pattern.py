@@ -149,13 +149,6 @@ def test_a_repetition_is_a_whole_step(program_of: Callable[[], Program]) -> None
     assert np.median(distance) < NEAR_NS
 
 
-@given(passes=st.integers(1, 12), layers=st.integers(3, 30), batch=st.booleans())
-def test_layers_that_wait_are_never_steps(passes: int, layers: int, *, batch: bool) -> None:
-    """The passes are found or nothing is, with any number of layers."""
-    found = parts_of(with_waits(passes, layers, batch=batch))
-    assert found is None or abs(len(found.start) - passes) <= 1
-
-
 @given(passes=st.integers(1, 8), layers=st.integers(2, 8), experts=st.integers(2, 8))
 def test_experts_that_wait_are_never_steps(passes: int, layers: int, experts: int) -> None:
     """The passes are found or nothing is, with any number of layers and experts."""

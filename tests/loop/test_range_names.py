@@ -23,7 +23,3 @@ TEXTS = {
 def test_a_name_has_no_numbers_of_a_call(text: str) -> None:
     ranges = pd.DataFrame({"text": pd.Categorical([text])})
     assert (plain_names(ranges)[0], bool(of_operators(ranges)[0])) == TEXTS[text]
-
-
-def test_no_ranges_have_no_operators() -> None:
-    assert len(of_operators(pd.DataFrame({"text": pd.Categorical([])}))) == 0

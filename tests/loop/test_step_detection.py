@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from analysis_fixtures import run_section
 from export_builder import ExportBuilder, global_id, thread, trace_of
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.intervals import Window
@@ -172,13 +170,6 @@ def test_warm_up_is_two_steps_and_those_after_them_that_take_twice_the_median(
     assert flags.tolist() == [True] * expected + [False] * (len(lengths) - expected)
 
 
-@given(st.lists(st.integers(1, 10**9), max_size=30))
-def test_warm_up_comes_first_and_is_at_most_half(lengths: list[int]) -> None:
-    flags = warm_up(np.array(lengths, np.int64)).tolist()
-    assert flags == sorted(flags, reverse=True)
-    assert min(2, len(lengths) // 2) <= sum(flags) <= len(lengths) // 2
-
-
 def test_the_measured_window_lasts_from_the_first_measured_step_to_the_end_of_the_last() -> None:
     """The time between steps is part of the window. Its label names the steps and the number of warm-up steps."""
     window = find_steps(trace_of(loop(6))).measured_window()
@@ -282,14 +273,3 @@ def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it() -> None:
     facts = [[section.fact(label) for label in ("measured_steps", "median_ns")] for section in (late, whole)]
     assert [[fact.value for fact in row if fact is not None] for row in facts] == [[2, 300.0], [8, 100.0]]
     assert late.notes == ()
-
-
-def test_a_window_given_by_hand_may_hold_no_whole_step() -> None:
-    """A window without a whole step has no median, and a note says so."""
-    section = run_section(
-        steps, find_context(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user")
-    )
-    median = section.fact("median_ns")
-    assert median is not None
-    assert median.value is None
-    assert section.notes == (steps.NO_WHOLE_STEP,)

@@ -7,7 +7,6 @@ from real_captures import RealContext
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.compare.step_times import step_times
-from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import Steps, find_steps, while_gpu_is_behind
 from nsyswrap.model import Report
 from nsyswrap.report import build_report, report_of
@@ -145,12 +144,6 @@ def test_loader_processes_have_no_steps() -> None:
     assert notes(report) == ("Left out: the steps of 2 processes without recorded work on a GPU.",)
 
 
-def test_where_no_process_with_steps_works_on_a_gpu_all_have_steps() -> None:
-    """One process marks the steps, another one launches."""
-    builder = ExportBuilder().range("step 1", 0, 10).kernel(5, 9, launched=(1, 2), process=PEER)
-    assert names(find_steps(trace_of(builder))) == ["step 1"]
-
-
 # Processes one after another.
 
 
@@ -201,13 +194,6 @@ def test_ranks_side_by_side_are_counted_together() -> None:
     assert steps.processes == frozenset({PROCESS, PEER})
     assert (bounds(steps.measured_window()), steps.measured_count) == ((30, 75), 4)
     assert "the steps of 4711, 5000 count, which" in steps.notes[0]
-
-
-def test_findings_are_about_the_steps_that_are_counted() -> None:
-    """Idle time between programs is not part of a step."""
-    context = find_context(trace_of(sweep(20, 20)))
-    assert len(context.steps.frame) == 40
-    assert (len(context.steps.counted), len(context.steps.measured)) == (20, 18)
 
 
 @pytest.mark.parametrize(

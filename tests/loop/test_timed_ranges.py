@@ -37,7 +37,3 @@ def test_steps_of_another_name_need_its_pattern() -> None:
     assert find_timed_steps([epoch], "^round").measured_count == 4
     with pytest.raises(UsageError):
         find_timed_steps([epoch], "(")
-
-
-def test_without_processes_there_are_no_steps() -> None:
-    assert find_timed_steps([]).measured_count == 0

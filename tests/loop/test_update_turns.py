@@ -278,18 +278,6 @@ def test_a_batch_of_set_up_says_nothing_of_steps_without_batches() -> None:
     assert len(found.parts.start) == 5
 
 
-def test_inference_after_a_few_updates_has_steps() -> None:
-    """The updates lie before the repetitions, so they say nothing of them."""
-    program = Program()
-    for _ in range(2):
-        trained(program)
-    for _ in range(30):
-        evaluated(program.step())
-    found = find_step_parts(program.sequence())
-    assert found is not None
-    assert 30 <= len(found.parts.start) <= 32
-
-
 def test_an_optimizer_in_the_backward_pass_is_no_update_of_its_own() -> None:
     """Where autograd's thread runs the optimizer, the pattern of the kernels alone shows the steps."""
     program = Program()

@@ -368,23 +368,3 @@ def test_nothing_is_found_in_random_work(seed: int, names: int, items: int) -> N
         else:
             program.kernels(f"k{draw.randrange(names)}", thread=draw.choice((MAIN, AUTOGRAD)))
     assert parts_of(program) is None
-
-
-@given(
-    layers=st.integers(2, 12),
-    steps=st.integers(8, 40),
-    reads=st.booleans(),
-    optimizer=st.sampled_from([ADAM, BY_HAND]),
-    seed=st.integers(0, 1 << 30),
-)
-def test_any_network_is_found(layers: int, steps: int, *, reads: bool, optimizer: tuple[str, ...], seed: int) -> None:
-    """The number of layers, of steps, and whether the loss is read do not matter."""
-    program = Program(seed)
-    for _ in range(steps):
-        program.step().to_device().layers(layers, *FORWARD).kernels("loss").backward(*BACKWARD, count=layers)
-        program.kernels(*optimizer)
-        if reads:
-            program.to_host()
-    found = parts_of(program)
-    assert found is not None
-    assert abs(len(found.start) - steps) <= 1

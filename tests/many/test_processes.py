@@ -23,11 +23,6 @@ def test_a_task_that_never_ends_is_given_up() -> None:
     assert "longer than 0.1 s" in found[0].reason
 
 
-def test_no_task_starts_no_process() -> None:
-    engine = Processes(worker_tasks.maker, ProcessLimits(1, 100, 1))
-    assert list(engine.answers([], [])) == []
-
-
 def test_processes_are_as_many_as_cores_or_as_given() -> None:
     assert process_limits(None, 1).processes == default_processes() >= 1
     assert process_limits(7, 1).processes == 7

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from made_sums import MS, made_sums
 
 from nsyswrap.many.capture_sums import CaptureSums, FindingSum, KernelSum
-from nsyswrap.many.totals import GROUPINGS, gpu_words, totals_of
+from nsyswrap.many.totals import GROUPINGS, totals_of
 
 
 def captures() -> st.SearchStrategy[list[CaptureSums]]:
@@ -69,10 +69,6 @@ def test_a_capture_without_gpu_work_is_counted() -> None:
     empty = made_sums(10, gpus=(), ledger=dict.fromkeys(made_sums().ledger, 0), idle={}, kernels=(), findings=())
     many = totals_of([("a", empty)])
     assert (many.gpu_ns, many.without_steps, many.captures[0].gpu) == (0, 1, "none")
-
-
-def test_gpus_are_counted_by_name() -> None:
-    assert gpu_words(("B", "A", "B")) == "1 x A and 2 x B"
 
 
 def test_what_loses_most_is_a_finding_of_the_program() -> None:

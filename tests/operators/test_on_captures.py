@@ -16,7 +16,7 @@ from nsyswrap.loop.injected_ranges import plain_names
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.operators.join import JoinedKernels, find_joined
 from nsyswrap.operators.observed_calls import RECOMPUTED
-from nsyswrap.operators.peak import ALIGNMENT, find_rates
+from nsyswrap.operators.peak import find_rates
 from nsyswrap.report import report_of
 from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
@@ -86,18 +86,6 @@ def test_operations_of_a_step_are_those_of_its_formula(name: str, contexts: Call
     context = contexts(name)
     rates = find_rates(context, joined_in(context))
     assert np.nansum(rates.operations[rates.is_product]) == pytest.approx(2 * OPERATIONS[name], rel=1e-12)
-
-
-def test_the_largest_product_is_misaligned_and_has_its_line(contexts: Callable[[str], TraceContext]) -> None:
-    """Of a vocabulary of 50,257: all three products of the last layer, which take most time of the products."""
-    context = contexts("gpt")
-    joined = joined_in(context)
-    rates = find_rates(context, joined)
-    misaligned = np.flatnonzero(rates.accounts[ALIGNMENT] > 0)
-    assert {joined.calls[each].module for each in joined.call[misaligned]} == {"head"}
-    assert {joined.calls[each].line for each in joined.call[misaligned]} == {"xray0.py:41"}
-    assert {joined.calls[each].role for each in joined.call[misaligned]} == {"", "backward"}
-    assert rates.accounts[ALIGNMENT].sum() / joined.own_ns[rates.is_product].sum() > 0.7
 
 
 def test_the_checkpointed_block_is_computed_again(contexts: Callable[[str], TraceContext]) -> None:

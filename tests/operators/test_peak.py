@@ -48,14 +48,6 @@ def accounts(found: KernelRates, at: int = 1) -> dict[str, int]:
     return {name: round(float(ns)) for name, ns in zip(ACCOUNTS, found.accounts[:, at], strict=True) if ns}
 
 
-def test_a_product_is_used_at_the_peak_and_below_it(tmp_path: Path) -> None:
-    """2 * 1024^3 operations at 989.4 TFLOP/s take 2,170 of 20,000 ns; forward and backward."""
-    found = rates(tmp_path, BF16)
-    assert accounts(found) == accounts(found, 3) == {PEAK: 2170, REST: 17830}
-    assert found.needed_ns[1] == pytest.approx(2 * 1024**3 / 989_400)
-    assert BOUNDS[found.bound[1]] == "tensor cores"
-
-
 def test_tf32_and_fp32_have_lower_peaks(tmp_path: Path) -> None:
     """TF32 has half of the rate of BF16. On CUDA cores the product needs more time than it has."""
     assert accounts(rates(tmp_path, TF32, dtype="float32")) == {PEAK: 2170, LOWER: 2170, REST: 15659}
@@ -84,13 +76,6 @@ def test_a_small_product_is_bounded_by_memory(tmp_path: Path) -> None:
 def test_the_rest_of_a_product_has_a_reason(name: str, grid: int, reason: str, tmp_path: Path) -> None:
     """4 elements of 2 bytes are 8 bytes; the GPU is of the generation 90 and has 132 multiprocessors."""
     assert accounts(rates(tmp_path, name, grid=grid)) == {PEAK: 2170, reason: 17830}
-
-
-def test_other_operators_are_bounded_by_memory(tmp_path: Path) -> None:
-    """An elementwise operator that reads two and writes one tensor of 2 MiB needs 1,573 ns at 4 TB/s."""
-    found = rates(tmp_path, BF16)
-    assert accounts(found, 2) == {"work bounded by memory": 20_000}
-    assert (BOUNDS[found.bound[2]], found.needed_ns[2]) == ("memory", pytest.approx(3 * 2 * 1024**2 / 4000))
 
 
 REACHED = MeasuredRates(

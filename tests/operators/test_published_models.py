@@ -120,12 +120,6 @@ def test_palm_needs_the_operations_of_its_paper(name: str) -> None:
     assert operations(model) / model.tokens == pytest.approx(published, rel=0.02)
 
 
-def test_palm_has_the_mfu_of_its_paper() -> None:
-    """46.2 %: 238,300 tokens a second on 6,144 TPU v4 with 275 TFLOP/s each."""
-    model, _ = PALM["540B"]
-    assert 238_300 * operations(model) / model.tokens / (6144 * 275e12) == pytest.approx(0.462, rel=0.02)
-
-
 # Source: Narayanan and others, Efficient large-scale language model training on GPU clusters using Megatron-LM, table 1
 # and its formula: 96 B s l h^2 (1 + s / 6h + V / 16 l h) operations, with activations computed again.
 MEGATRON = {

@@ -155,22 +155,6 @@ def test_bytes_are_the_least(
 sizes = st.integers(1, 50)
 
 
-@given(sizes, sizes, sizes, sizes, st.integers(1, 4))
-def test_the_work_of_parts_adds_up(rows: int, more: int, inner: int, columns: int, batch: int) -> None:
-    """A product by rows of both parts, and a batch of products, do as much as one by all rows, and as many products."""
-
-    def operations(name: str, left: tuple[int, ...], right: tuple[int, ...]) -> int:
-        products = products_of(RecordedOperator(f"aten::{name}", inputs=(tensor(*left), tensor(*right))))
-        assert products is not None
-        return products.operations
-
-    one = operations("mm", (rows, inner), (inner, columns))
-    assert one + operations("mm", (more, inner), (inner, columns)) == operations(
-        "mm", (rows + more, inner), (inner, columns)
-    )
-    assert operations("bmm", (batch, rows, inner), (batch, inner, columns)) == batch * one
-
-
 arguments: st.SearchStrategy[Argument] = st.recursive(
     st.one_of(
         st.none(),

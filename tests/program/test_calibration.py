@@ -124,13 +124,21 @@ def test_the_host_is_faster_than_it_was_while_its_calls_went_through_the_profile
 
 
 def test_another_run_may_have_another_pace_unless_kernels_set_it() -> None:
-    """While the cost was measured, the machine was up to 16 times as slow: twice, or half, in a second of steps."""
-    cost = replace(COST, pace_range=16.0)
+    """While the cost was measured, the machine was up to 16 times as slow: twice, or half, in a second of steps.
+
+    So were the other processes that the host waits for.
+    """
+    cost, waiting = replace(COST, pace_range=16.0), loop(every=20)
+    for launch in range(12 * LAUNCHES):
+        waiting.os_call("poll", round((launch * 20 + 8) * US), round((launch * 20 + 20) * US))
     by_host = found(trace_of(loop(every=20)), alone(170), cost).step
+    by_others = found(trace_of(waiting), alone(200), cost).step
     by_kernels = found(trace_of(loop(every=20, kernel=300)), alone(LAUNCHES * 300 + 8), cost).step
     assert by_host is not None
     assert by_kernels is not None
     assert by_host.high > 1.9 * by_host.point > 3.5 * by_host.low
+    assert by_others is not None
+    assert by_others.high > 1.9 * by_others.point
     assert by_kernels.width == pytest.approx(2 * RUNS_DIFFER * by_kernels.point, rel=0.01)
 
 
@@ -138,10 +146,6 @@ def test_a_step_lasts_until_the_next_one_begins() -> None:
     """Ranges of 190 us begin 200 us after one another, and alone 150: the program keeps three quarters of the time."""
     frame = pd.DataFrame({"process": [1, 1, 2], "start": [0, 200, 50], "end": [190, 390, 90]})
     assert periods(frame).tolist() == [200, 190, 40]
-
-
-def test_there_is_none_without_a_cost_and_without_steps_alone() -> None:
-    assert calibrated(trace_of(loop(every=20)), cost=None) is None
 
 
 @pytest.mark.parametrize(("count", "known"), [(4, False), (5, True)])
@@ -180,12 +184,6 @@ def test_runs_that_differ_as_much_as_their_parts_have_their_medians_in_the_range
     lengths = 1000 + of_runs + of_parts + draw.normal(0, 1, (2, 2000, 40))
     inside = sum(float(np.median(other)) in median_of(run) for run, other in zip(*lengths, strict=True))
     assert 0.75 <= inside / 2000 <= 0.95
-
-
-def test_the_error_of_the_median_itself_is_less_than_that_of_another_run() -> None:
-    run = np.random.default_rng(3).integers(900, 1100, 40)
-    own, other = (median_of(run, of_another_run=each) for each in (False, True))
-    assert other.low < own.low < own.point == other.point < own.high < other.high
 
 
 @pytest.mark.parametrize(("slow", "low"), [(300, 0), (110, 89.6)])

@@ -111,12 +111,6 @@ def _waited(trace: Trace, window: Window) -> float:
     return float((array(calls, "end") - array(calls, "start"))[mine].mean())
 
 
-def test_kernels_keep_their_lengths() -> None:
-    program = program_of(trace_of(loop(every=25, kernel=7)), alone(LAUNCHES * 22 - 2))
-    kernels = program.context.trace[tables.KERNELS]
-    assert (array(kernels, "end") - array(kernels, "start")) / US == pytest.approx(7, rel=0.02)
-
-
 @pytest.mark.slow
 @several
 @given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.6, 1.05))

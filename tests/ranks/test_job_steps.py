@@ -70,10 +70,6 @@ def test_the_median_step_stands_for_the_job() -> None:
     assert made([30, 10, 20]).chosen(np.array([5, 5, 5])) == (2,)
 
 
-def test_of_an_even_number_the_shorter_step_of_the_middle_is_taken() -> None:
-    assert made([40, 10, 20, 30]).chosen(np.array([5, 5, 5, 5])) == (2,)
-
-
 def test_a_median_step_without_waits_comes_with_the_one_that_has_most() -> None:
     """Every third step waits: the median step does not show it."""
     assert made([20, 21, 90]).chosen(np.array([0, 1, 80])) == (1, 2)
@@ -107,10 +103,3 @@ def test_without_steps_there_are_none() -> None:
     window = Window(0, 8_000_000, "all", "user")
     if not len(context.steps.counted):
         assert find_job_steps(context, find_collectives(context).ranks, window) is None
-
-
-def test_in_a_window_shorter_than_a_step_the_step_is_cut() -> None:
-    context = find_context(trace_of(job(2, 8, {})))
-    found = find_job_steps(context, find_collectives(context).ranks, Window(4_200_000, 4_700_000, "part", "user"))
-    assert found is not None
-    assert (found.begin.min(), found.end.max()) == (4_200_000, 4_700_000)

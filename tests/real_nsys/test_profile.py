@@ -12,12 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from capture_fixtures import Run, driven, living, marker, namespaces_or_skip, options, python, results_in, until
+from capture_fixtures import Run, driven, living, marker, namespaces_or_skip, options, python, until
+from real_captures import more
 
-from nsyswrap.base.errors import CaptureError, ExportError
-from nsyswrap.capture.convert import export_report
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.doctor import holds_range
-from nsyswrap.capture.locate import Nsys, importer_of, nsys_at
+from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult, profile
 from nsyswrap.capture.progress import Phase
 from nsyswrap.trace.connection import opened
@@ -28,7 +28,7 @@ __all__ = ["driven", "marker"]
 
 Driven = Callable[..., Run]
 
-RANGE = python("import nvtx\nwith nvtx.annotate('one range'): pass\nraise SystemExit(4)")
+RANGE = python("import nvtx\nprint('s' + 'aid')\nwith nvtx.annotate('one range'): pass\nraise SystemExit(4)")
 
 SLEEPER = """
 import sys, time, nvtx
@@ -82,31 +82,15 @@ def processes(export: Path) -> list[int]:
         return [int(pid) for (pid,) in database.execute("SELECT pid FROM PROCESSES")]
 
 
-def without_library(real: Nsys, folder: Path, library: str) -> Nsys:
-    """Create a copy of the real nsys, from links, without one library of its importer.
-
-    Programs are copied: they look for their libraries beside the file that a link leads to.
-    """
-    importer = importer_of(real)
-    assert importer is not None
-    for source in (importer.parent, real.path.resolve().parent):
-        target = folder / source.name
-        target.mkdir(parents=True)
-        for path in source.iterdir():
-            if path.name in {"QdstrmImporter", "nsys", "nsys-launcher"}:
-                (target / path.name).write_bytes(path.read_bytes())
-                (target / path.name).chmod(0o755)
-            elif not path.name.startswith(library):
-                (target / path.name).symlink_to(path)
-    found = nsys_at(folder / "target-linux-x64" / "nsys", "test")
-    assert found is not None
-    return found
-
-
 def test_a_range_of_the_program_is_in_the_export(nsys: Nsys, tmp_path: Path) -> None:
-    """The exit code and the command are the program's, no trace is left out, and the export shows its progress."""
+    """The exit code and the command are the program's, no trace is left out, and the export shows its progress.
+
+    The folder may have any name: nsys 2023.4.4 loses a report with an escaped percent sign in its name; ours has none.
+    By default nsys keeps a copy of everything that the program prints.
+    """
     seen: list[tuple[Phase, float | None]] = []
-    result = profile(options(tmp_path / "result", *RANGE), nsys, lambda phase, share: seen.append((phase, share)))
+    wanted = options(tmp_path / "a b 100%h %q{HOME} %p 'q' \"d\" Ünïcødé-模型", *RANGE, output_to_stderr=True)
+    result = profile(wanted, nsys, lambda phase, share: seen.append((phase, share)))
     exported = [share for phase, share in seen if phase is Phase.EXPORTING and share is not None]
     assert exported == sorted(exported)
     assert exported[-1] == 1.0
@@ -115,16 +99,11 @@ def test_a_range_of_the_program_is_in_the_export(nsys: Nsys, tmp_path: Path) -> 
     assert not holds_range(result.export, "one ran")
     with opened(result.export) as export:
         assert command_words(export) == RANGE
+    for path in (result.report, result.export):
+        assert b"said" not in path.read_bytes()
 
 
-def test_folders_of_any_name_work(nsys: Nsys, tmp_path: Path) -> None:
-    """Nsys 2023.4.4 loses a report with an escaped percent sign in its name; ours has none."""
-    name = "a b 100%h %q{HOME} %p 'q' \"d\" Ünïcødé-模型"
-    result = profile(options(tmp_path / name, "true", traces=("nvtx",)), nsys)
-    assert results_in(result.folder) == ["capture.nsys-rep", "capture.sqlite"]
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, 137), (signal.SIGSEGV, 139)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, 137), *more((signal.SIGSEGV, 139))])
 def test_a_program_that_a_signal_kills_leaves_a_capture(
     nsys: Nsys, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
@@ -183,17 +162,6 @@ def test_a_time_out_keeps_the_recorded_data(driven: Driven, tmp_path: Path) -> N
     with closing(sqlite3.connect(export)) as database:
         (found,) = database.execute("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59").fetchone()
     assert found >= (tmp_path / "turns").stat().st_size > 50
-
-
-@pytest.mark.usefixtures("nsys")
-def test_ctrl_c_keeps_the_recorded_data(driven: Driven) -> None:
-    """The program handles the signal itself, and earlier ranges are in the export."""
-    run = driven(*python(SLEEPER), traces=["nvtx"])
-    run.wait_for_output("ready")
-    run.send(signal.SIGINT)
-    assert run.finish() in INTERRUPTED
-    assert "interrupted" in run.output
-    assert holds_range(run.result_path.parent / "result" / "capture.sqlite", "before the end")
 
 
 @pytest.mark.usefixtures("nsys")
@@ -256,7 +224,7 @@ def test_a_daemon_does_not_delay_the_report(nsys: Nsys, tmp_path: Path, marker: 
     assert len(living(marker)) == 1
 
 
-@pytest.mark.parametrize(("after_s", "hidden"), [(0.2, False), (0.2, True), (3.0, False)])
+@pytest.mark.parametrize(("after_s", "hidden"), [(0.2, True), (3.0, False)])
 def test_recording_may_end_before_the_program(nsys: Nsys, tmp_path: Path, after_s: float, *, hidden: bool) -> None:
     """The program continues while nsys writes its report or longer, and its exit code is kept."""
     if hidden:
@@ -302,32 +270,6 @@ def test_a_capture_range_that_never_starts_is_named(nsys: Nsys, tmp_path: Path) 
     with pytest.raises(CaptureError, match="the program ended with code 4, and no such range never started"):
         profile(options(tmp_path / "result", *RANGE, traces=("nvtx",), capture_range="no such range"), nsys)
     assert not (tmp_path / "result").exists()
-
-
-def test_an_importer_without_its_library_is_an_error_that_names_it(nsys: Nsys, tmp_path: Path) -> None:
-    """Nsys itself exits with 0; the recorded data is kept."""
-    broken = without_library(nsys, tmp_path / "nsys", "libssh")
-    with pytest.raises(CaptureError) as caught:
-        profile(options(tmp_path / "result", *RANGE, traces=("nvtx",)), broken)
-    assert "its importer lacks libssh.so" in caught.value.message
-    assert str(tmp_path / "result" / "capture.qdstrm") in caught.value.hint
-    assert (tmp_path / "result" / "capture.qdstrm").stat().st_size > 0
-
-
-def test_a_file_that_is_not_a_report_cannot_be_exported(nsys: Nsys, tmp_path: Path) -> None:
-    """The error names nsys, its version and the file."""
-    (tmp_path / "x.nsys-rep").write_bytes(b"no report")
-    with pytest.raises(ExportError, match=rf"nsys {nsys.version_text} cannot export .*x\.nsys-rep"):
-        export_report(nsys, tmp_path / "x.nsys-rep", tmp_path / "x.sqlite")
-    assert not (tmp_path / "x.sqlite").exists()
-
-
-def test_the_output_of_the_program_is_not_in_the_capture(nsys: Nsys, tmp_path: Path) -> None:
-    """By default nsys keeps a copy of everything that the program prints."""
-    program = python("print('p' + 'rinted by the program', flush=True)")
-    result = profile(options(tmp_path / "result", *program, traces=("nvtx",), output_to_stderr=True), nsys)
-    for path in (result.report, result.export):
-        assert b"printed by the program" not in path.read_bytes()
 
 
 def test_a_hidden_environment_is_not_in_the_capture(

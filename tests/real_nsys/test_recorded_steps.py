@@ -91,6 +91,7 @@ def test_the_steps_that_were_chosen_are_recorded_and_the_program_runs_on(
     assert (xray["step"], bool(xray["operators"])) == (40, hasattr(sys, "monitoring"))
 
 
+@pytest.mark.thorough
 def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:
     """One of them opens and ends the range. Each times its own steps before.
 

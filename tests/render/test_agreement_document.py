@@ -43,14 +43,6 @@ def test_text_says_how_much_was_measured_and_how_far_names_are_right() -> None:
         assert line in text
 
 
-def test_what_differs_or_was_settled_is_first() -> None:
-    lines = written("text").splitlines()
-    head = next(at for at, line in enumerate(lines) if line.split()[:3] == ["kernel", "time", "outcome"])
-    outcomes = ["differs", "settled", "agrees", "unmeasured"]
-    assert [next(one for one in outcomes if one in line) for line in lines[head + 1 :]] == outcomes
-    assert "4,096 matrix instructions, most HGMMA.64x64x16.F32.BF16" in lines[head + 1]
-
-
 def test_what_is_left_out_is_counted() -> None:
     many = measured(*((f"my_kernel_{number}", 100, FMA) for number in range(3)), (SIMT, 10**6, FMA))
     assert "lists all" not in written("text", many)

@@ -33,10 +33,6 @@ def test_busy_time_is_drawn_as_high_as_it_is() -> None:
     assert charts.busy_area([0, 10], [10, 20], [0.25, 1.0]) == "M0.0 100V75.0H500.0V0.0H1000.0V100Z"
 
 
-def test_an_unknown_bin_is_not_drawn_as_work() -> None:
-    assert charts.busy_area([0], [10], [None]) == "M0.0 100V100.0H1000.0V100Z"
-
-
 def test_many_bins_are_merged_by_their_busy_time() -> None:
     """A short gap between full bins lowers its column instead of vanishing."""
     busy = [1.0] * 1_000

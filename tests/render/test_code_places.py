@@ -31,8 +31,3 @@ def test_a_link_opens_a_line_where_an_editor_is_set() -> None:
     shown = with_places("in a+b.py:3, c.py:4", EDITOR)
     assert 'href="vscode://file/home/me/a%2Bb.py:3"' in shown
     assert 'href="vscode://file/home/me/c.py:4"' in shown
-
-
-def test_names_are_text() -> None:
-    assert with_places('<b>"x.py:1', EDITOR).startswith("&lt;b&gt;&#34;<button")
-    assert "[U+202E]" in with_places("\u202ex.py:1")

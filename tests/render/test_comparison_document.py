@@ -10,7 +10,6 @@ from made_comparisons import full, unlike
 
 from nsyswrap.compare.comparison import Comparison, Outcome
 from nsyswrap.render import documents
-from nsyswrap.render.comparison_document import tree
 
 
 def render(form: str, comparison: Comparison, **fitting: Any) -> str:  # noqa: ANN401 - as the function has it
@@ -29,14 +28,6 @@ def test_json_holds_everything_unrounded() -> None:
     assert {row["name"] for row in rows if row["base"] is None} == {"only_with_8"}
     assert {row["name"] for row in rows if row["new"] is None} == {"only_with_1"}
     assert found["issues"][0]["kind"] == "command"
-
-
-def test_a_row_of_json_is_one_line() -> None:
-    """Two JSON files can then be compared line by line."""
-    text = render("json", full())
-    assert sum('"base_count"' in line for line in text.splitlines()) == sum(
-        len(table["rows"]) for table in tree(full())["tables"].values()
-    )
 
 
 def test_the_text_says_whether_the_two_can_be_compared() -> None:

@@ -14,6 +14,7 @@ from nsyswrap.model import Severity
 from nsyswrap.render import comparison_tables, documents
 from nsyswrap.render.comparison_tables import changes
 from nsyswrap.render.document import Form, Table
+from nsyswrap.render.summary_model import place
 
 BASE = pairs.report(pairs.lengths(4.0))
 NEW = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="later")
@@ -50,25 +51,10 @@ def test_rows_that_did_not_move_are_counted_and_not_shown() -> None:
     assert (shown(found), found.cut_in("text")) == (["a"], "1 did not change")
 
 
-def test_a_table_that_is_shown_whole_has_no_cut() -> None:
-    assert changes(table(AmountChange("a", 1.0, 2.0)), 0, 1).cut_in("text") == ""
-
-
 def test_what_moved_too_little_is_only_on_the_page() -> None:
     found = changes(table(AmountChange("a", 0.0, 90.0), AmountChange("b", 0.0, 9.0)), 10.0, 1)
     assert (shown(found), found.cut_in("text")) == (["a"], "1 of 2 rows")
     assert (shown(found, "html"), found.cut_in("html")) == (["a", "b"], "")
-
-
-def test_the_ledger_is_whole_except_what_neither_side_has() -> None:
-    """Rows without a change are shown, because they are parts of a sum."""
-    parts = (
-        AmountChange("compute_ns", 1e6, 1e6),
-        AmountChange("memset_exposed_ns", 0.0, 0.0),
-        AmountChange("idle_ns", 0.0, 5.0),
-    )
-    found = changes(table(*parts, key="ledger"), 1e9, 1)
-    assert (shown(found), found.cut_in("text")) == (["compute", "idle"], "")
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=12), st.integers(0, 20))
@@ -81,18 +67,6 @@ def test_shown_and_counted_rows_are_all_rows(amounts: list[tuple[int, int]], lea
     assert len(shown(found, "html")) + still == len(every)
     assert found.cut == (f"{still} did not change" if still else "")
     assert shown(found) == [one.name for one in every if one.delta and abs(one.delta) >= least][:5]
-
-
-def test_amounts_that_are_not_there_are_dashes() -> None:
-    found = cells(changes(table(AmountChange("x", None, 2e6, None, 2.25)), 0, 1))
-    dash = "–"  # noqa: RUF001 (an en dash stands for an empty cell)
-    assert found == {
-        "what": ["x"],
-        "base": [dash],
-        "new": ["2.00 ms"],
-        "difference": ["+2.00 ms"],
-        "times": [f"{dash} → 2.2"],
-    }
 
 
 def test_an_interval_is_shown_with_signs() -> None:
@@ -204,22 +178,10 @@ def test_without_step_times_nothing_is_said_of_intervals() -> None:
 def test_a_finding_is_of_a_gpu_or_of_the_whole_capture() -> None:
     base = pairs.with_findings(BASE, ("a/x", Severity.NOTE, 1))
     pair = pairs.compared(base, base).findings[0]
-    assert comparison_tables.place_of(pair) == "GPU 0"
-    assert comparison_tables.place_of(replace(pair, device_id=None)) == "whole capture"
+    assert place(pair) == "GPU 0"
+    assert place(replace(pair, device_id=None)) == "whole capture"
     assert comparison_tables.headline_of(pair) == "a/x takes time."
     assert comparison_tables.headline_of(replace(pair, base=None, new=None)) == ""
-
-
-def test_without_causes_idle_time_is_one_part() -> None:
-    """A report may have a ledger without a section on idle time."""
-    base, new = (replace(one, sections=tuple(s for s in one.sections if s.key != "idle")) for one in (BASE, NEW))
-    parts = comparison_tables.moved(pairs.compared(base, new))
-    assert parts is not None
-    assert [one.name for one in parts.changes] == ["idle"]
-
-
-def test_nothing_moved_between_a_report_and_itself() -> None:
-    assert comparison_tables.moved(pairs.compared(BASE, BASE)) is None
 
 
 def test_changed_parts_are_the_ledger_with_idle_time_by_rule() -> None:

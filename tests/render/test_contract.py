@@ -52,12 +52,6 @@ def test_the_same_report_gives_the_same_bytes(form: str, report: Report) -> None
 
 
 @every_form
-@every_report
-def test_a_report_is_text_that_can_be_written_as_utf_8(form: str, report: Report) -> None:
-    assert isinstance(render(form, report).encode("utf-8"), bytes)
-
-
-@every_form
 @pytest.mark.parametrize("character", RAW)
 def test_no_control_character_of_a_name_gets_through(form: str, character: str) -> None:
     report = replace(hand_made.hostile_report(), verdict=f"a{character}b")

@@ -60,10 +60,6 @@ def test_blocks_are_divided_by_an_empty_line_and_name_their_table() -> None:
     assert names == set(csv_report.tables(hand_made.full_report()))
 
 
-def test_a_report_without_tables_is_empty() -> None:
-    assert csv_report.render(hand_made.empty_report()) == ""
-
-
 @pytest.mark.parametrize("start", list("=+-@"))
 def test_a_name_that_a_spreadsheet_would_run_is_led_by_an_apostrophe(start: str) -> None:
     assert one_table(hand_made.names_table(f"{start}cmd()"))[1][0] == f"'{start}cmd()"
@@ -72,10 +68,6 @@ def test_a_name_that_a_spreadsheet_would_run_is_led_by_an_apostrophe(start: str)
 @pytest.mark.parametrize("start", ["\t", "\r", "\n"])
 def test_white_space_does_not_hide_a_formula(start: str) -> None:
     assert one_table(hand_made.names_table(f"{start}=cmd()"))[1][0].startswith("[U+00")
-
-
-def test_a_heading_is_disarmed_too() -> None:
-    assert one_table(pd.DataFrame({"=cmd()": [1]}))[0] == ["'=cmd()"]
 
 
 def test_a_negative_number_is_no_formula() -> None:
@@ -95,11 +87,6 @@ def test_categories_and_repeated_index_values_are_written() -> None:
 def test_a_column_named_as_ours_is_kept() -> None:
     report = hand_made.report_with(hand_made.section_with("odd", t=pd.DataFrame({"section": ["mine"]})))
     assert cells(csv_report.render(report)) == [["section", "table", "section"], ["odd", "t", "mine"]]
-
-
-def test_gaps_are_never_cut() -> None:
-    rows = 150_000
-    assert csv_report.tables(hand_made.gap_report(rows))["idle.gaps"].count("\r\n") == rows + 1
 
 
 def test_a_finding_is_one_row() -> None:

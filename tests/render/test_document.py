@@ -98,12 +98,6 @@ def test_a_form_has_its_blocks_and_no_others(form: str) -> None:
     assert "elsewhere" not in shown(form, here, elsewhere)
 
 
-@every_form
-def test_a_section_without_blocks_is_left_out(form: str) -> None:
-    empty = (Lines(()), Facts(()), Entries((), "more"), Bars(()), Pictures(()), table(0), Fold("part", (Lines(()),)))
-    assert "part" not in shown(form, *empty).lower().partition("the verdict")[2].partition("keys")[0]
-
-
 @pytest.mark.parametrize(("form", "rows"), [("html", 100), ("text", 5), ("markdown", 8)])
 def test_a_table_is_cut_after_its_most_rows_and_says_so(form: Form, rows: int) -> None:
     """A table with one row more is cut."""

@@ -16,10 +16,6 @@ def test_bars_stand_about_the_middle() -> None:
     assert [bar(one, 2.0) for one in (-2.0, 1.0, 0.0)] == [(0, 50, "less"), (50, 25, "more-time"), (50, 0, "more-time")]
 
 
-def test_a_difference_beyond_the_scale_fills_its_half() -> None:
-    assert bar(9.0, 3.0)[1] == 50
-
-
 @given(st.floats(-1e9, 1e9), st.floats(1, 1e9))
 def test_bars_stay_in_their_cell(difference: float, most: float) -> None:
     left, width, look = bar(difference, most)

@@ -66,11 +66,6 @@ def test_boxes_too_narrow_to_see_are_counted() -> None:
     assert (len(boxes(view)), view.note[:10]) == (3, "1 frames a")
 
 
-def test_stacks_that_the_table_leaves_out_have_one_box() -> None:
-    view = flame_view.flame(report(("idle/cpu", "", 5)))
-    assert name_of(boxes(view)[-1]) == flame_view.REST
-
-
 @pytest.mark.parametrize("rows", [(), (("idle/cpu", MAIN, 0),)])
 def test_without_stacks_there_is_none(rows: tuple[tuple[str, str, int], ...]) -> None:
     assert flame_view.flame(report(*rows)) is None

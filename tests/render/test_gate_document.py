@@ -5,7 +5,6 @@ import math
 from html import unescape
 from typing import Any
 
-import hand_made
 import pytest
 from made_results import regressed, timed_runs
 
@@ -59,11 +58,4 @@ def test_json_holds_every_run_and_the_blame() -> None:
 def test_markdown_begins_with_the_hidden_marker_and_fits_into_a_comment() -> None:
     shown = render("markdown", regressed(count=200))
     assert shown.startswith(f"{MARKER}\n### nsyswrap gate: regressed, 3 new runs against 200\n")
-    assert shown.count(MARKER) == 1
-
-
-def test_hostile_names_stay_inert_in_markdown() -> None:
-    shown = render("markdown", regressed(hand_made.HOSTILE))
-    assert "<script" not in shown
-    assert "\n@" not in shown
     assert shown.count(MARKER) == 1

@@ -52,16 +52,6 @@ def test_a_share_that_is_not_known_is_not_zero() -> None:
     assert key_numbers.key_numbers(with_facts(FULL, "tensor_cores", *facts))[2].value == "not measured"
 
 
-def test_without_its_facts_there_is_no_tensor_core_share() -> None:
-    labels = [one.label for one in key_numbers.key_numbers(with_facts(FULL, "tensor_cores"))]
-    assert labels == ["GPU busy", "GPU idle", "median step"]
-
-
-def test_without_a_median_there_is_no_key_number_for_it() -> None:
-    labels = [one.label for one in key_numbers.key_numbers(with_facts(FULL, "steps", Fact("steps", 3, "count")))]
-    assert "median step" not in labels
-
-
 @pytest.mark.parametrize(
     ("count", "note"), [(17, "over steps 3 to 20, as recorded"), (8, "over the 17 steps of all processes, as recorded")]
 )

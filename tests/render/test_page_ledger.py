@@ -50,16 +50,6 @@ def cells(table: Table, column: str) -> list[str]:
     return [row[at].text for row in view.rows]
 
 
-def test_a_gpu_has_its_name_and_window_over_its_bar() -> None:
-    (device,) = devices(FULL)
-    assert (device.title, device.note) == ("GPU 0, NVIDIA H200", "2.00 s = 100 % of steps 3 to 20")
-
-
-def test_a_gpu_without_a_name_has_its_number() -> None:
-    (device,) = devices(replace(FULL, gpus=()))
-    assert device.title == "GPU 0"
-
-
 def test_the_bar_of_idle_time_has_the_scale_of_the_ledger_and_lies_below_its_idle_part() -> None:
     """A tenth of idle time is a tenth of the page."""
     (device,) = devices(FULL)
@@ -96,12 +86,6 @@ def test_an_unknown_rule_has_the_words_of_its_key() -> None:
     (device,) = devices(with_table(FULL, "idle", "attribution", attribution("brand_new/big_rule", "odd_cause")))
     shown = [(row.label, row.meaning, row.share) for row in device.idle]
     assert shown == [("brand new: big rule", "odd cause 772 ms", "38.6 %")]
-
-
-def test_a_ledger_without_idle_time_by_rule_has_one_bar() -> None:
-    report = replace(FULL, sections=tuple(one for one in FULL.sections if one.key != "idle"))
-    (device,) = devices(report)
-    assert device.idle == ()
 
 
 def test_a_part_that_is_zero_on_all_gpus_is_not_shown() -> None:
@@ -145,10 +129,6 @@ def test_a_gap_of_many_rules_folds_the_small_ones() -> None:
     assert cells(shown, "reasons")[0].endswith(", 3 more")
 
 
-def test_all_gaps_shown_is_no_cut() -> None:
-    assert page_ledger.longest_gaps(FULL, 100).cut == ""
-
-
 def test_a_gap_has_an_anchor_that_stays_and_its_place_in_time() -> None:
     table = page_ledger.longest_gaps(FULL, 1)
     (attributes,) = table.row_attributes
@@ -177,12 +157,6 @@ def test_the_causes_of_idle_time_are_a_table_with_their_colours() -> None:
 
 def test_each_gpu_has_its_own_idle_time() -> None:
     assert [table.row_count for table in tables(hand_made.two_gpu_report(), "idle-attribution")] == [6, 1]
-
-
-def test_without_a_section_on_idle_time_there_are_no_tables_of_it() -> None:
-    report = replace(FULL, sections=tuple(one for one in FULL.sections if one.key != "idle"))
-    assert tables(report, "idle-attribution") + tables(report, "causes") == []
-    assert page_ledger.patterns(report).row_count == 0
 
 
 def test_recurring_gaps_are_a_table_largest_first() -> None:

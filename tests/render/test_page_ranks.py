@@ -117,18 +117,6 @@ def test_the_matrix_of_many_ranks_is_a_picture_of_few_shapes() -> None:
     assert picture.alt == "Who waits for whom; longest: 0 waits 15.0 ms for 21"
 
 
-def test_the_matrix_of_a_thousand_ranks_has_groups() -> None:
-    picture = map_of(1_024, 700)
-    assert picture.alt == "Who waits for whom; longest: 0 to 15 waits 240 ms for 688 to 703"
-    blocks = [one for one in picture.shapes[0].parts if one.attributes["class"] == "p-rank_wait"]
-    assert {int(one.attributes["x"]) for one in blocks} == {5 * (700 // 16)}
-    assert picture.height < 624
-
-
-def test_without_waits_there_is_no_matrix() -> None:
-    assert matrix_of(4, -1) is None
-
-
 @pytest.mark.parametrize("count", MOST_BYTES)
 def test_the_page_of_many_ranks_stays_small(count: int) -> None:
     more = len(render("html", with_ranks(FULL, count, 1))) - len(render("html", FULL))
@@ -141,12 +129,6 @@ def test_the_slim_page_has_the_picture_of_a_few_ranks_and_stays_small() -> None:
     assert 'class="rank-row"' not in many
     assert "6 of 64 ranks" in many
     assert max(len(few.encode()), len(many.encode())) < 60_000
-
-
-def test_ranks_come_before_the_breakdown_and_are_in_the_contents() -> None:
-    page = render("html", with_ranks(FULL, 2, 1))
-    assert page.index('<a href="#ranks"><bdi>Ranks</bdi></a>') < page.index('id="ranks"') < page.index('id="ledger"')
-    assert 'id="section-ranks"' not in page
 
 
 def test_every_row_of_the_picture_leads_to_the_timeline() -> None:

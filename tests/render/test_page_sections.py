@@ -11,7 +11,7 @@ from hand_made import MS
 import nsyswrap
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.render import page_sections
-from nsyswrap.render.document import Bars, Block, DocumentSection, Pictures, Table, blocks_of
+from nsyswrap.render.document import Bars, Block, Pictures, Table, blocks_of
 from nsyswrap.render.drawings import Picture
 from nsyswrap.render.table_cells import TableCell, table_view
 
@@ -78,10 +78,6 @@ def test_a_fact_nobody_knows_is_named_by_its_label() -> None:
     assert page_sections.facts(section) == (("some new", "1.50 µs"), ("As it is", "2"))
 
 
-def test_a_missing_section_has_no_facts() -> None:
-    assert page_sections.facts(None) == ()
-
-
 def test_a_counter_that_was_not_sampled_is_said_to_be_so_once() -> None:
     facts = (Fact("counter_share", None, "share"), Fact("counter_share_low", None, "share"))
     section = Section("tensor_cores", "Tensor cores", hand_made.WINDOW, facts)
@@ -90,39 +86,15 @@ def test_a_counter_that_was_not_sampled_is_said_to_be_so_once() -> None:
     assert len(page_sections.facts(measured)) == 2
 
 
-def test_the_only_table_of_a_section_needs_no_caption_of_its_own() -> None:
-    kernels, tensor = (list(page_sections.tables(section_of(FULL, key))) for key in ("kernels", "tensor_cores"))
-    assert [(table.caption, table.is_titled) for table in kernels] == [("Kernels", False)]
-    assert [(table.caption, table.is_titled) for table in tensor] == [("Tensor-core use by kernel name", True)]
-
-
 def test_a_table_without_words_of_its_own_is_named_by_its_key() -> None:
     section = hand_made.section_with("odd", one_thing=hand_made.names_table("a"), other=hand_made.names_table("b"))
     assert [table.caption for table in page_sections.tables(section)] == ["One thing", "Other"]
-
-
-def test_a_table_without_rows_is_left_out() -> None:
-    section = hand_made.section_with("odd", one=hand_made.names_table(), other=hand_made.names_table("a"))
-    assert [table.name for table in page_sections.tables(section)] == ["odd-other"]
-    assert page_sections.has_numbers(section)
 
 
 @pytest.mark.parametrize(("value", "measured"), [(0, False), (None, False), (NAN, False), (3, True)])
 def test_a_section_measured_something_where_a_fact_is_more_than_nothing(value: float | None, measured: bool) -> None:  # noqa: FBT001
     section = Section("odd", "Odd", hand_made.WINDOW, (Fact("things", value, "count"),))
     assert page_sections.has_numbers(section) is measured
-
-
-def test_kernels_by_range_are_cut_sooner() -> None:
-    table = pd.DataFrame({"range": "forward", "name": [str(at) for at in range(500)]})
-    assert table_of(with_table("ranges", "kernels", table), "ranges", "ranges-kernels").cut_in("html")[:6] == "40 of "
-
-
-def test_sections_follow_each_other_in_their_groups() -> None:
-    found: list[DocumentSection] = list(page_sections.sections(FULL))
-    assert list(dict.fromkeys(one.group for one in found)) == ["GPU", "Program and CPU", "About this report"]
-    assert [one.key for one in found][:3] == ["section-tensor_cores", "section-counters", "section-kernels"]
-    assert [one.key for one in found][-3:] == ["missing", "provenance", "glossary"]
 
 
 # Kernel time by use of tensor cores.
@@ -132,11 +104,6 @@ def test_kernel_time_by_use_of_tensor_cores_fills_its_bar() -> None:
     (bars,) = (one for one in blocks(FULL, "tensor_cores") if isinstance(one, Bars))
     assert sum(float(row.width) for row in bars.legend) == pytest.approx(100)
     assert [row.share for row in bars.legend] == ["41.0 %", "17.2 %", "18.9 %", "22.9 %"]
-
-
-def test_without_kernels_there_is_no_bar_of_tensor_cores() -> None:
-    section = replace(section_of(FULL, "tensor_cores"), facts=())
-    assert not any(isinstance(one, Bars) for one in blocks_of(page_sections.section(FULL, section).blocks, "html"))
 
 
 def test_phases_come_costliest_first_with_their_bounds() -> None:
@@ -167,13 +134,6 @@ def test_families_add_up_the_kernels_of_one_operation() -> None:
 def test_a_kernel_without_a_known_family_has_a_row() -> None:
     rows = rows_of(FULL, "tensor_cores", "tensor_cores-family")
     assert next(row for row in rows if row["family"].text == "unknown")["share_low"].text == "0.0 to 100.0 %"
-
-
-def test_a_family_without_time_is_left_out() -> None:
-    kernels = pd.DataFrame({"name": ["a"], "verdict": ["tensor"], "op": ["gemm"], "total_ns": [0]})
-    found = blocks(with_table("tensor_cores", "kernels", kernels), "tensor_cores")
-    names = [one.name for one in found if isinstance(one, Table)]
-    assert names == ["tensor_cores-phase"]
 
 
 # Counters.
@@ -209,11 +169,6 @@ def test_a_counter_that_was_never_sampled_is_left_out() -> None:
 def test_a_mean_that_the_section_does_not_give_is_not_made_up() -> None:
     (curve,) = curves(tensor_active_share=[0.1])
     assert curve.caption.startswith("mean not measured")
-
-
-def test_without_samples_there_are_no_curves() -> None:
-    report = hand_made.report_with(hand_made.section_with("counters"))
-    assert not any(isinstance(one, Pictures) for one in blocks(report, "counters"))
 
 
 # Phases.
@@ -255,18 +210,6 @@ def test_a_phase_says_why_the_gpus_were_idle_largest_first() -> None:
     assert found["optimizer"] == ""
 
 
-def test_a_long_name_is_cut_and_hides_nothing() -> None:
-    table = section_of(FULL, "phases").tables["phases"].assign(phase="\u202e" + "x" * 99)
-    names = set(phases_of(with_table("phases", "phases", table)))
-    assert {len(name) for name in names} == {40}
-    assert all(name.startswith("[U+202E]") for name in names)
-
-
-def test_phases_in_which_nothing_happened_have_no_bar() -> None:
-    table = section_of(FULL, "phases").tables["phases"].assign(gpu_ns=0, idle_ns=0)
-    assert {length(row) for row in phases_of(with_table("phases", "phases", table)).values()} == {0}
-
-
 @pytest.mark.parametrize("table", [pd.DataFrame(), pd.DataFrame({"phase": ["a"]})])
 def test_a_table_of_other_columns_is_no_table_of_phases(table: pd.DataFrame) -> None:
     assert not any(isinstance(one, Table) for one in blocks(with_table("phases", "phases", table), "phases"))
@@ -295,11 +238,3 @@ def test_what_the_export_does_not_say_is_unknown_or_left_out() -> None:
     said = origin(command=(), started_utc="", duration_ns=0, driver_version="", secrets=())
     assert said["driver"] == "unknown"
     assert {"command", "started", "length of the capture", "secrets"}.isdisjoint(said)
-
-
-def test_the_window_has_its_ends_and_its_source() -> None:
-    assert "1.200000 s to 3.200000 s since capture start: the measured steps" in origin()["window"]
-
-
-def test_a_gpu_has_its_make() -> None:
-    assert origin()["GPU 0"] == "NVIDIA H200, compute capability 9.0, 132 SMs, 140 GiB"

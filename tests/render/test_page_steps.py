@@ -90,10 +90,6 @@ def test_steps_have_a_chart_a_median_and_the_slowest() -> None:
     assert (table.cut, slowest.rows[0][0].text) == ("10 of 18 steps", "step 5")
 
 
-def test_the_axis_names_the_first_step_and_the_last() -> None:
-    assert chart_of(FULL).ends == ("step 1", "step 20")
-
-
 def test_slowest_steps_name_their_process_where_there_are_several() -> None:
     """A process has a number, not a count: 4711 has no separator of thousands."""
     other = TABLE.assign(process=4712, start_ns=TABLE["start_ns"] + 1, end_ns=TABLE["end_ns"] + 1)
@@ -135,11 +131,6 @@ def test_outliers_are_marked_in_their_column() -> None:
     assert float(mark.attributes["y"]) == pytest.approx(min(numbers(column, "y")), abs=0.1)
 
 
-def test_without_outliers_nothing_is_marked() -> None:
-    assert shapes(chart_of(FULL), "svg") == []
-    assert "outlier" not in chart_of(FULL).caption
-
-
 def test_steps_of_several_gpus_are_their_mean() -> None:
     both = pd.concat([TABLE.assign(device_id=0), TABLE.assign(device_id=1, compute_ns=0, copy_exposed_ns=0)])
     both.loc[both["device_id"] == 1, "idle_ns"] = (TABLE["end_ns"] - TABLE["start_ns"]).to_numpy()
@@ -153,16 +144,6 @@ def test_steps_without_a_ledger_are_dots() -> None:
     view = chart_of(with_steps(steps=TABLE.drop(columns="idle_ns")))
     assert (len(shapes(view, "a")), {one.tag for one in looks(view)["p-compute"]}) == (20, {"circle"})
     assert not view.caption.endswith(COLOURS)
-
-
-def test_a_table_of_outliers_without_rows_and_columns_marks_none() -> None:
-    """A report.json keeps no columns of a table without rows."""
-    assert "outlier" not in chart_of(with_steps(outliers=pd.DataFrame())).caption
-
-
-def test_without_steps_there_is_no_chart() -> None:
-    section = Section("steps", "Steps", hand_made.WINDOW, tables={"steps": pd.DataFrame()})
-    assert [*page_steps.chart_of(FULL, section), *page_steps.slowest_of(FULL, section)] == []
 
 
 def test_steps_that_are_all_warm_up_have_no_slowest() -> None:
@@ -194,11 +175,6 @@ def test_a_step_is_a_column_of_its_parts_where_they_add_up() -> None:
 def test_a_warm_up_step_is_one_hollow_column_cut_off_at_the_edge() -> None:
     (hollow,) = looks(charted(900, 100, warm_up=1, parts=[[450, 60], [450, 40]]))["hollow"]
     assert (hollow.tag, hollow.attributes["y"], hollow.attributes["height"]) == ("rect", "0.0", "160.0")
-
-
-def test_columns_stand_side_by_side() -> None:
-    first, second = looks(charted(5, 5, parts=[[5, 5]]))["p-compute"]
-    assert sum(numbers([first], "x") + numbers([first], "width")) < numbers([second], "x")[0]
 
 
 @pytest.mark.parametrize(("count", "tag"), [(120, "rect"), (121, "circle"), (400, "circle"), (401, "line")])

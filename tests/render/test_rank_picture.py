@@ -181,9 +181,3 @@ def test_the_note_says_which_step_and_what_is_left_out() -> None:
     assert (TWO.picture.title, TWO.picture.caption) == ("Step 7, 48.0 ms", said)
     second = rank_picture.pictures(rank_section(2, 1, hand_made.WINDOW, pictures=2))[1]
     assert second.picture.caption.startswith("the longest waits of 10 steps")
-
-
-def test_a_section_without_steps_has_no_picture() -> None:
-    section = rank_section(2, 1, hand_made.WINDOW)
-    tables = {name: section.tables[name] for name in ("ranks", "matrix")}
-    assert rank_picture.pictures(type(section)("ranks", "Ranks", section.window, tables=tables)) == ()

@@ -51,10 +51,6 @@ def test_the_parts_of_a_real_step_fill_the_bar_in_order(name: str, real_report: 
     assert not any("_" in part.label or "/" in part.label for part in shown.parts)
 
 
-def test_the_bar_is_the_mean_step() -> None:
-    assert bar_of(REPORT)[:2] == ("a step now", "111 ms")
-
-
 def test_without_steps_the_bar_is_the_window() -> None:
     shown = bar_of(replace(REPORT, plan=NO_PLAN, step=NO_STEP))
     assert shown[:2] == ("steps 3 to 20", "2.00 s")
@@ -111,13 +107,6 @@ def test_small_accounts_of_idle_time_are_one() -> None:
     idle = [part for part in bar_of(replace(REPORT, sections=tuple(sections))).parts if part.key.startswith("idle")]
     assert len(idle) == 5
     assert idle[-1].label == "other idle time"
-
-
-def test_without_a_gpu_there_is_no_bar() -> None:
-    sections = tuple(section for section in REPORT.sections if section.key != "ledger")
-    report = replace(REPORT, sections=sections)
-    assert report_hero.hero(report) is None
-    assert 'class="hero"' not in render("html", report)
 
 
 @pytest.mark.parametrize("form", ["html", "slim"])

@@ -34,10 +34,6 @@ def test_the_rules_of_a_ledger_add_up_to_its_idle_time() -> None:
         assert sum(part.ns for part in ledger.idle) == ledger.idle_ns
 
 
-def test_each_gpu_has_its_name_and_place() -> None:
-    assert [(one.device_id, one.name) for one in summary_model.ledgers(TWO)] == [(0, "NVIDIA H200"), (1, "NVIDIA H200")]
-
-
 def test_idle_time_of_one_gpu_is_added_over_phases() -> None:
     """The causes are added, too, and the largest comes first; another GPU is left out."""
     parts = [
@@ -61,11 +57,6 @@ def test_idle_time_comes_by_rule_and_phase_largest_first() -> None:
 
 def test_a_rule_that_is_a_cause_does_not_name_it_again() -> None:
     assert summary_model.IdlePart("idle/cpu", "", 0, 1, 0.1, (("cpu", 1),)).cause_names == ""
-
-
-def test_a_report_without_a_ledger_has_no_bars() -> None:
-    assert summary_model.ledgers(hand_made.no_gpu_report()) == ()
-    assert summary_model.worst_gaps(hand_made.no_gpu_report(), 5).gaps == ()
 
 
 def test_a_window_is_named_short_without_its_parenthesis() -> None:
@@ -103,8 +94,3 @@ def test_rows_are_plain_python() -> None:
 
 def test_infinity_is_no_number_json_knows() -> None:
     assert rows.plain(pd.Series([float("inf"), -float("inf"), 1.0])) == [None, None, 1.0]
-
-
-def test_a_missing_section_has_no_rows() -> None:
-    assert summary_model.rows(None, "devices") == []
-    assert summary_model.rows(FULL.section("ledger"), "nothing") == []

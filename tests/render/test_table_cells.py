@@ -27,19 +27,9 @@ def test_a_cell_has_the_value_of_the_report() -> None:
     assert (share.text, share.raw) == ("33.3 %", str(1 / 3))
 
 
-def test_what_was_not_measured_has_no_value() -> None:
-    view = shown(pd.DataFrame({"total_ns": [None, 5.0]}))
-    assert [row[0].raw for row in view.rows] == ["", "5"]
-
-
 def test_a_column_is_headed_by_words_and_keeps_its_name() -> None:
     (head,) = shown(pd.DataFrame({"gap_count": [1]})).heads
     assert (head.name, head.label, head.is_text, head.term) == ("gap_count", "gaps", False, "term-gap")
-
-
-def test_a_column_without_a_glossary_term_has_no_anchor() -> None:
-    (head,) = shown(pd.DataFrame({"library": ["x"]})).heads
-    assert (head.is_text, head.term) == (True, "")
 
 
 def test_a_full_bar_is_100_per_cent() -> None:
@@ -50,16 +40,6 @@ def test_a_full_bar_is_100_per_cent() -> None:
 
 def test_a_column_of_no_shares_has_empty_bars() -> None:
     assert bars(pd.DataFrame({"share": [0.0, 0.0]}), 0) == ["0.0", "0.0"]
-
-
-def test_a_single_row_has_no_bar() -> None:
-    """The bar would be full and look like 100 %."""
-    assert bars(pd.DataFrame({"share": [0.067]}), 0) == [""]
-
-
-def test_a_sentence_is_not_cut() -> None:
-    (row,) = shown(pd.DataFrame({"text": ["word " * 40]})).rows
-    assert (row[0].prose, row[0].whole, len(row[0].text)) == (True, "", 200)
 
 
 def test_shares_beside_one_another_have_one_scale() -> None:
@@ -89,11 +69,6 @@ def test_a_row_with_start_and_end_leads_to_its_place_in_time() -> None:
     table = pd.DataFrame({"name": ["a", "b"], "start_ns": [5, 7], "end_ns": [6, 7]})
     spans = [row[1].span for row in shown(table).rows]
     assert spans == [Span(5, 6), None], "an interval of length 0 has no link"
-
-
-def test_a_start_without_an_end_is_a_number() -> None:
-    (row,) = shown(pd.DataFrame({"start_ns": [5]})).rows
-    assert row[0].span is None
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:

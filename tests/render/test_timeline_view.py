@@ -3,11 +3,9 @@
 import re
 
 import hand_made
-import numpy as np
 from packed_arrays import inflated, numbers
-from timeline_fixtures import BINS, DATA_WAIT, END, timeline_data, timeline_report
+from timeline_fixtures import DATA_WAIT, timeline_data, timeline_report
 
-from nsyswrap.model import TimelineRow
 from nsyswrap.render import html_writer, render, report_document, timeline_view
 
 
@@ -22,11 +20,6 @@ def test_the_strips_show_the_busy_share_of_each_gpu() -> None:
     view = timeline_view.view(timeline_data())
     assert [(strip.label, strip.share) for strip in view.strips] == [("GPU 0", "50.0 %"), ("GPU 1", "2.5 %")]
     assert "V50.0" in view.strips[0].picture.shapes[1].attributes["d"]
-
-
-def test_the_summary_says_what_is_seen() -> None:
-    view = timeline_view.view(timeline_data())
-    assert view.summary.startswith("Timeline of 4.00 ms: GPU 0 busy 50.0 %, GPU 1 busy 2.5 %; longest gap 1.60 ms.")
 
 
 def test_the_page_says_where_it_is_exact() -> None:
@@ -48,12 +41,6 @@ def test_rows_are_packed_as_they_are() -> None:
             assert numbers(arrays, sums) == row.sums[int(code)].tolist()
 
 
-def test_where_all_items_are_there_no_sums_are_sent() -> None:
-    head, _ = inflated(timeline_view.packed(timeline_data()))
-    assert [row["sums"] for row in head["rows"]] == [{}] * len(head["rows"])
-    assert {row["exact"] for row in head["rows"]} == {1}
-
-
 def test_exact_intervals_are_packed_as_their_bounds() -> None:
     head, arrays = inflated(timeline_view.packed(timeline_data(is_exact=False)))
     row = next(row for row in head["rows"] if row["label"] == "GPU 0")
@@ -72,17 +59,3 @@ def test_names_do_not_reach_the_markup() -> None:
     page = render("html", timeline_report(hostile=hand_made.HOSTILE))
     assert page.count("<img src=x") == 0
     assert page.count("</script>") == 3 + len(html_writer.SCRIPTS) + len(report_document.SCRIPTS)
-
-
-def test_the_same_report_gives_the_same_page() -> None:
-    assert render("html", timeline_report()) == render("html", timeline_report())
-
-
-def test_the_fixture_adds_up() -> None:
-    """Each bin of the row of a GPU is full."""
-
-    def is_full(row: TimelineRow) -> bool:
-        return bool((row.sums.sum(axis=0) == END // BINS).all())
-
-    assert all(is_full(row) for row in timeline_data().rows if row.kind == "gpu")
-    assert np.diff(timeline_data().edges).tolist() == [END // BINS] * BINS

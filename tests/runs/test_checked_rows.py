@@ -39,7 +39,6 @@ def changed(path: Path, *values: tuple["Column[object]", object]) -> History:
 
 def read_all(history: History, folder: Path) -> None:
     """Read all there is, as the commands do."""
-    history.lines()
     for row in history.runs():
         history.accounts(row), history.findings(row), history.facts(row)
         assert not row.has_steps or row.step_count

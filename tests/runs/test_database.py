@@ -34,11 +34,6 @@ def test_the_history_is_a_file_in_the_project(tmp_path: Path, monkeypatch: pytes
     assert project_folder(inside) == tmp_path
 
 
-def test_without_a_project_it_is_in_the_working_folder(tmp_path: Path) -> None:
-    inside = tmp_path / "new"
-    assert project_folder(inside) == next((each for each in inside.parents if (each / ".git").exists()), inside)
-
-
 @pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
 def test_the_variable_names_a_file(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(database.VARIABLE, form.format(tmp_path / "other.sqlite"))

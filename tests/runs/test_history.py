@@ -248,11 +248,6 @@ def test_a_history_of_the_first_version_gets_the_points_of_its_savings(database:
     assert found.add(made_run(2))
 
 
-def test_opening_again_keeps_what_is_there(database: str) -> None:
-    open_history(database).add(made_run(1))
-    assert open_history(database).count() == 1
-
-
 def test_a_history_of_a_newer_nsyswrap_is_refused(database: str) -> None:
     found = open_history(database)
     with writing(found.engine) as connection:

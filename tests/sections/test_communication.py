@@ -17,7 +17,6 @@ from nsyswrap.sections.communication import ALL_TRANSFER, EXCHANGES_OR_WAITS, NO
 from nsyswrap.sections.communication_advice import (
     FEWER_ADVICE,
     FORWARD_ADVICE,
-    LINKS_ADVICE,
     MAY_WAIT,
     NEEDED_ADVICE,
     NEEDED_AT_ONCE,
@@ -92,12 +91,6 @@ def test_each_kernel_has_a_row_the_most_exposed_first() -> None:
         "exposed_transfer_ns": 130,
     }
     assert found.notes == (ALL_TRANSFER,)
-
-
-def test_the_window_cuts_collectives() -> None:
-    """A collective from 100 to 300 is cut to 150 to 250; another one is outside the window."""
-    built = ExportBuilder().kernel(100, 300, REDUCE).kernel(400, 500, REDUCE)
-    assert rows(section(trace_of(built), 150, 250)) == [(0, REDUCE, 1, 100, 100)]
 
 
 def test_each_gpu_has_its_own_rows_and_finding() -> None:
@@ -183,14 +176,6 @@ def test_without_phases_reductions_count_as_those_of_gradients() -> None:
     assert only(section(trace_of(built), end=1000)).advice == OTHER_RANKS_ADVICE + OVERLAP_ADVICE
 
 
-def test_only_the_three_most_exposed_kernels_are_evidence() -> None:
-    built = ExportBuilder()
-    for number in range(5):
-        built.kernel(number * 100, number * 100 + 90 - number, f"ncclDevKernel_AllReduce_{number}")
-    lines = only(section(trace_of(built), end=1000)).evidence[:-1]
-    assert [line.rpartition("_")[2] for line in lines] == ["0", "1", "2"]
-
-
 @every_gpu_capture
 def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_context: RealContext, name: str) -> None:
     """The collectives of each GPU run one after another, so their exposed times add up to the ledger's."""
@@ -224,13 +209,3 @@ def test_a_rank_alone_may_wait_for_another(real_trace: RealTrace) -> None:
     assert saving_of(found).low == 0
     assert saving_of(found).high > 0
     assert MAY_WAIT in found.evidence
-
-
-@pytest.mark.parametrize(
-    ("name", "advice"), [("ddp_2gpu_slow_links", LINKS_ADVICE), ("alexnet_data_parallel_2gpu", NEEDED_ADVICE)]
-)
-def test_advice_on_real_programs(real_context: RealContext, name: str, advice: str) -> None:
-    """DDP reduces all gradients over slow links; DataParallel broadcasts the weights and reduces to one GPU."""
-    context = real_context(name)
-    found = run_section(communication, context, choose_window(context)).findings
-    assert [each.advice for each in found if each.device_id is not None] == [advice] * 2

@@ -1,6 +1,5 @@
 """Memory copies and memsets: bytes, rate, exposed time, which calls block the CPU, and the findings on them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from nsyswrap.report import choose_window
 from nsyswrap.sections import copies, idle, ledger
 from nsyswrap.trace.tables import Trace
 
-RealTrace = Callable[[str], Trace]
 FROM_PAGEABLE: dict[str, Any] = {"srcKind": PAGEABLE, "dstKind": DEVICE}
 
 
@@ -69,11 +67,6 @@ def test_the_table_has_a_row_for_each_direction_and_kind_of_memory() -> None:
         ("Device-to-Host", "Device", "Pinned", 1, 10, 1024),
         ("Memset", "", "Device", 1, 5, 1024),
     ]
-
-
-def test_shares_are_of_copies_and_memsets_together() -> None:
-    found = section(trace_of(ExportBuilder().copy(0, 60).copy(100, 115, DEVICE_TO_HOST).fill(200, 225)))
-    assert rows(found, "kind", "share") == [("Host-to-Device", 0.6), ("Memset", 0.25), ("Device-to-Host", 0.15)]
 
 
 def test_the_rate_is_bytes_over_time() -> None:
@@ -129,12 +122,6 @@ def test_which_calls_block_the_cpu(call: str, source: int, target: int, blocking
     assert (states.code // NAMES == BLOCKING_COPY).tolist() == [True] * blocking, "idle time uses the same rule"
 
 
-@pytest.mark.parametrize("kind", [DEVICE_TO_DEVICE, PEER_TO_PEER])
-def test_copies_between_devices_never_block_even_where_kinds_of_memory_are_unknown(kind: int) -> None:
-    built = ExportBuilder().copy(50, 90, kind, launched=(10, 20), call="cudaMemcpy", srcKind=None, dstKind=None)
-    assert value(section(trace_of(built)), "blocking_count") == 0
-
-
 def test_a_call_of_two_copies_blocks_if_one_of_them_does() -> None:
     built = ExportBuilder().copy(50, 90, launched=(10, 20), call="cudaMemcpy", correlation=9)
     trace = trace_of(built.copy(90, 95, DEVICE_TO_DEVICE, correlation=9))
@@ -152,17 +139,6 @@ def test_kinds_without_a_label_show_their_number() -> None:
     """A kind of memory that is not in the export is empty."""
     found = section(trace_of(ExportBuilder().copy(0, 9, 77, srcKind=66, dstKind=None)))
     assert rows(found, "kind", "source_memory", "target_memory") == [("kind 77", "kind 66", "")]
-
-
-@pytest.mark.parametrize("kind", ["copy", "fill"])
-def test_copies_alone_and_memsets_alone_have_a_summary(kind: str) -> None:
-    builder = ExportBuilder()
-    getattr(builder, kind)(0, 30)
-    assert rows(section(trace_of(builder)), "count", "total_ns", "share") == [(1, 30, 1.0)]
-
-
-def test_without_copies_and_memsets_the_summary_is_empty() -> None:
-    assert rows(section(trace_of(ExportBuilder().kernel(0, 1))), "kind", "share") == []
 
 
 def test_a_window_without_copies_is_empty() -> None:
@@ -253,11 +229,6 @@ def test_idle_time_around_a_copy_to_the_cpu_belongs_to_its_kind(size: int, rule:
     assert table.groupby("rule")["idle_ns"].sum().to_dict() == {rule: 60}
 
 
-def test_pinned_copies_are_no_finding_about_pageable_ones() -> None:
-    found = section(trace_of(ExportBuilder().copy(100, 900, launched=(50, 950))))
-    assert finding(found, "copies/pageable") is None
-
-
 @pytest.mark.parametrize(
     ("length", "severity"),
     [(19, None), (20, "note"), (49, "note"), (50, "warning"), (199, "warning"), (200, "problem")],
@@ -324,17 +295,6 @@ def test_exposed_time_is_that_of_the_ledger(real_context: RealContext, name: str
     if busy:
         assert isinstance(share, float)
         assert round(share * busy) == devices["copy_exposed_ns"].sum()
-
-
-def test_a_real_capture_shows_its_pageable_batches(real_context: RealContext) -> None:
-    """DataParallel copies batches from pageable memory: 28 copies in 14 steps, and each blocks the CPU."""
-    context = real_context("alexnet_data_parallel_2gpu")
-    found = run_section(copies, context, choose_window(context))
-    assert value(found, "blocking_count") == 28
-    pageable = finding(found, "copies/pageable")
-    assert pageable is not None
-    assert pageable.evidence[1].startswith("they block the host for ")
-    assert pageable.evidence[1].endswith(", in 28 calls")
 
 
 @every_gpu_capture

@@ -81,14 +81,6 @@ def test_without_an_operation_the_phase_is_that_of_the_main_thread() -> None:
     }
 
 
-def test_the_weighted_mean_of_the_phases_is_that_of_the_window() -> None:
-    found = section(trace_of(training()), 3, 97).tables
-    phases = found["phases"]
-    assert int(phases["time_ns"].sum()) == 94
-    mean = (phases["time_ns"] * phases["sm_active_share"]).sum() / 94
-    assert mean == pytest.approx(found["window"]["mean_share"][0])
-
-
 def test_each_step_has_its_mean() -> None:
     """The last step ends with the window, and a step outside it has no row."""
     builder = ExportBuilder().kernel(0, 100, launched=(0, 1))
@@ -147,10 +139,3 @@ def test_samples_outside_the_window_are_not_reported_as_missing() -> None:
 def test_the_section_states_the_sampling_rate() -> None:
     facts = {fact.label: fact.value for fact in section(trace_of(training())).facts}
     assert facts == {"sampling_period_ns": 10, "samples_of_each_counter": 10}
-
-
-def test_the_order_of_samples_does_not_matter() -> None:
-    first = trace_of(training())
-    second = trace_of(training().shuffled(3))
-    for name, table in section(first).tables.items():
-        assert table.equals(section(second).tables[name])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
-from real_captures import RealContext, RealReport
+from real_captures import RealContext
 
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.operations import launch_rows
@@ -60,17 +60,6 @@ def test_kernels_inside_graphs_are_listed_and_no_others() -> None:
     assert (value(section, "graph_launches"), value(section, "kernels_in_graphs")) == (1, 2)
 
 
-def test_the_share_is_of_kernel_time() -> None:
-    """The share is 250 of 500 ns; the copy does not count."""
-    assert value(section_of(trace_of(node_trace())), "kernel_time_in_graphs_share") == 0.5
-
-
-def test_a_node_trace_hides_nothing() -> None:
-    section = section_of(trace_of(node_trace()))
-    assert section.findings == ()
-    assert value(section, "shown_by") == "nodes"
-
-
 def test_a_graph_traced_as_a_whole_is_said_to_hide_its_kernels() -> None:
     trace = trace_of(ExportBuilder().graph(200, 500, launched=(0, 50)).kernel(600, 700, launched=(510, 520)))
     section = section_of(trace)
@@ -107,12 +96,6 @@ def test_a_capture_may_show_graphs_in_every_way() -> None:
     assert [(row["shown"], row["count"]) for row in launches(section)] == [("nodes", 1), ("whole", 1), ("hidden", 1)]
     assert value(section, "shown_by") == "nodes and whole and hidden"
     assert [finding.rule for finding in section.findings] == ["graphs/whole", "graphs/hidden"]
-
-
-def test_calls_and_operations_are_clipped_to_the_window() -> None:
-    """The window begins inside the launch call and ends inside the first kernel."""
-    section = section_of(trace_of(node_trace()), 50, 250)
-    assert launches(section) == [{"shown": "nodes", "count": 1, "host_ns": 50, "operation_count": 1, "gpu_ns": 100}]
 
 
 def test_a_graph_launched_before_the_window_counts_on_the_gpu_alone() -> None:
@@ -173,22 +156,3 @@ def test_a_real_node_trace_holds_every_kernel(real_context: RealContext) -> None
     assert (row["shown"], row["count"], row["operation_count"]) == ("nodes", 50, 1200)
     assert section.tables["kernels"]["count"].tolist() == [600, 600]
     assert section.findings == ()
-
-
-def test_the_same_program_traced_by_graph_has_one_row_a_launch(real_context: RealContext) -> None:
-    context = real_context("cuda_graph_graph_trace")
-    section = run_section(cuda_graphs, context, choose_window(context, "all"))
-    (row,) = launches(section)
-    assert (row["shown"], row["count"], row["operation_count"]) == ("whole", 50, 50)
-    assert [finding.rule for finding in section.findings] == ["graphs/whole"]
-
-
-@pytest.mark.parametrize("name", ["cuda_graph_node_trace", "cuda_graph_graph_trace"])
-def test_time_in_graphs_is_part_of_the_busy_time(name: str, real_report: RealReport) -> None:
-    report = real_report(name)
-    section, ledger = report.section("cuda_graphs"), report.section("ledger")
-    assert section is not None
-    assert ledger is not None
-    devices = ledger.tables["devices"]
-    busy = int((devices["window_ns"] - devices["idle_ns"]).sum())
-    assert 0 < section.tables["launches"]["gpu_ns"].sum() <= busy

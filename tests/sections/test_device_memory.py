@@ -43,15 +43,6 @@ def churn(trace: Trace, end: int = 200) -> list[Finding]:
     return [finding for finding in section(trace, 0, end).findings if finding.rule == "memory/churn"]
 
 
-def test_the_peak_is_the_most_that_was_held() -> None:
-    """The program holds 512, then 512 + 256, then 256."""
-    builder = ExportBuilder().memory(10, 512).memory(20, 256).memory(30, 512, release=True)
-    row = device(trace_of(builder))
-    assert (row["peak_bytes"], row["start_bytes"], row["end_bytes"]) == (768, 0, 256)
-    assert (row["allocation_count"], row["allocated_bytes"]) == (2, 768)
-    assert (row["release_count"], row["released_bytes"]) == (1, 512)
-
-
 def test_what_was_held_when_the_window_began_counts() -> None:
     builder = ExportBuilder().memory(10, 512).memory(60, 100).memory(90, 4000)
     row = device(trace_of(builder), 50, 80)
@@ -95,13 +86,6 @@ def test_a_range_that_was_never_closed_does_not_keep_a_process_alive() -> None:
     assert device(trace_of(builder.os_call("poll", 0, 95, thread=OTHER | 77)))["peak_bytes"] == 512
 
 
-def test_what_was_there_before_the_capture_goes_with_its_process_too() -> None:
-    """The first process frees 200 that it held before the capture; the second takes 300 after the first has ended."""
-    builder = ExportBuilder().memory(5, 500).memory(10, 700, release=True).memory(40, 300, process=OTHER)
-    row = device(trace_of(builder))
-    assert (row["start_bytes"], row["peak_bytes"], row["end_bytes"]) == (200, 700, 300)
-
-
 def test_the_peak_is_a_share_of_the_gpus_memory() -> None:
     assert device(trace_of(ExportBuilder().gpu(totalMemory=4 << 30).memory(10, 1 << 30)))["peak_share"] == 0.25
 
@@ -111,25 +95,9 @@ def test_memory_of_the_host_is_not_the_gpus() -> None:
     assert device(trace_of(builder))["peak_bytes"] == 8
 
 
-def test_memory_of_the_host_alone_leaves_an_empty_table() -> None:
-    found = section(trace_of(ExportBuilder().memory(10, 512, PINNED)))
-    assert len(found.tables["devices"]) == 0
-    assert [(fact.label, fact.value) for fact in found.facts] == [
-        ("peak_bytes", 0),
-        ("allocations", 0),
-        ("releases", 0),
-    ]
-
-
 def test_variables_of_modules_are_held_but_not_allocations() -> None:
     row = device(trace_of(ExportBuilder().memory(10, 512, STATIC)))
     assert (row["peak_bytes"], row["allocation_count"]) == (512, 0)
-
-
-def test_two_gpus_are_apart() -> None:
-    found = section(trace_of(ExportBuilder().memory(10, 512).memory(20, 256, device=1)))
-    assert found.tables["devices"][["device_id", "peak_bytes"]].to_numpy().tolist() == [[0, 512], [1, 256]]
-    assert found.facts[0].value == 512
 
 
 def test_a_gpu_is_the_physical_one() -> None:

@@ -77,12 +77,6 @@ def test_only_samples_of_the_window_count() -> None:
     assert find_clocks(context, window(-5, -1)) == []
 
 
-def test_a_window_between_two_samples_has_their_values() -> None:
-    context = find_context(trace_of(made_loop().session()), Settings(host=record([1000] * 12, [HEAT] * 12)))
-    (clock,) = find_clocks(context, window(STEP + 5 * US, STEP + 6 * US))
-    assert clock.slowed_share == 1
-
-
 def test_of_several_gpus_the_place_on_the_bus_decides() -> None:
     """The program used the second GPU of the machine, and another program used the first."""
     places = ("00000000:1B:00.0", "00000000:5D:00.0")

@@ -42,11 +42,6 @@ def test_a_wait_is_listed_by_call_and_phase() -> None:
     assert waits(trace_of(builder)) == [(4711, "sem_clockwait", "data", 200, 1)]
 
 
-def test_waits_in_one_call_and_phase_are_one_row() -> None:
-    builder = launching().range("data", 100, 400).os_call("poll", 150, 200).os_call("poll", 250, 300)
-    assert waits(trace_of(builder)) == [(4711, "poll", "data", 100, 2)]
-
-
 def test_a_wait_across_two_phases_counts_in_both() -> None:
     """Its time is divided between the phases.
 
@@ -89,11 +84,6 @@ def test_a_wait_inside_a_cuda_call_belongs_to_the_call() -> None:
     assert split(trace) == [100, 10 + 10 + 400, 480, 0]
 
 
-def test_time_is_clipped_to_the_window() -> None:
-    builder = launching().os_call("poll", 100, 400)
-    assert waits(trace_of(builder), 0, 250) == [(4711, "poll", "none", 150, 1)]
-
-
 def test_a_threads_time_splits_into_the_window() -> None:
     """The autograd thread has its first event at 300 and its last at 700.
 
@@ -134,12 +124,6 @@ def test_where_nobody_launches_all_who_ever_did_are_shown() -> None:
     assert section_of(trace, 200, 800).tables["threads"]["launch_count"].tolist() == [0]
 
 
-def test_a_capture_without_any_launch_has_no_thread_to_show() -> None:
-    section = section_of(trace_of(ExportBuilder().kernel(0, 10).call("cudaGetDevice", 0, 5).os_call("poll", 5, 50)))
-    assert len(section.tables["threads"]) == len(section.tables["waits"]) == 0
-    assert section.fact("launching_threads").value == 0  # type: ignore[union-attr]
-
-
 def test_each_process_has_its_own_rows() -> None:
     other = global_id(99, 4711)
     builder = launching().os_call("poll", 100, 200).os_call("poll", 100, 150, thread=other)
@@ -163,14 +147,3 @@ def test_real_threads_split_into_the_window_and_their_waits_add_up(
     for row in threads.to_dict("records"):
         assert by_thread.get((row["process_id"], row["thread_id"]), 0) == row["wait_ns"]
     assert section.fact("wait_ns").value == by_call["total_ns"].sum()  # type: ignore[union-attr]
-
-
-def test_the_main_thread_of_a_real_run_waits_for_autograd_in_backward(
-    real_context: RealContext,
-) -> None:
-    """Its longest wait is in 58 of 58 steps."""
-    context = real_context("cnn_amp")
-    table = run_section(host_waits, context, choose_window(context)).tables["waits"]
-    first = table.iloc[0]
-    assert (first["thread"], first["call"], first["phase"]) == ("python3", "pthread_cond_wait", "backward")
-    assert first["count"] == 58

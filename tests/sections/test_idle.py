@@ -2,11 +2,10 @@
 
 from collections.abc import Hashable
 
-import numpy as np
 import pandas as pd
 import pytest
 from analysis_fixtures import attributions_of, idle_section, run_section, window
-from export_builder import ExportBuilder, global_id, trace_of
+from export_builder import ExportBuilder, trace_of
 from hypothesis import given
 from made_steps import MEASURED, US, each_step, made_loop
 from random_traces import LONGEST, Sketch, context_of, same_examples, several, sketches
@@ -189,15 +188,6 @@ def test_the_median_is_that_of_gaps_and_not_of_pieces() -> None:
     assert (gaps["rule"] == "modules/in_window").sum() == 4 * MEASURED
 
 
-def test_each_device_has_its_own_rows() -> None:
-    """GPU 1 is idle for 300 of 400 ns, GPU 0 for 100."""
-    built = ExportBuilder().kernel(0, 300, launched=(0, 1))
-    built.kernel(0, 100, launched=(2, 3), device=1, process=global_id(5000)).kernel(399, 400, launched=(390, 395))
-    built.kernel(399, 400, launched=(390, 395), device=1, process=global_id(5000))
-    section = checked(find_context(trace_of(built)), window(0, 400))
-    assert section.tables["attribution"].groupby("device_id")["idle_ns"].sum().to_dict() == {0: 99, 1: 299}
-
-
 def test_a_busy_gpu_has_empty_tables() -> None:
     section = checked(find_context(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 1)))), window(0, 100))
     assert [len(section.tables[name]) for name in ("attribution", "gaps", "patterns")] == [0, 0, 0]
@@ -214,12 +204,3 @@ def test_the_explained_share_leaves_out_what_the_capture_cannot_show() -> None:
     share = section.fact("explained_share")
     assert share is not None
     assert share.value == pytest.approx(1 / 3)
-
-
-def test_no_threshold_of_display_changes_the_tables() -> None:
-    """15 of 1000 ns are too little for a finding, but they are in all tables."""
-    built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 500, launched=(0, 1))
-    section = checked(find_context(trace_of(built.kernel(515, 1000, launched=(510, 515)))), window(0, 1000))
-    assert section.findings == ()
-    assert section.tables["attribution"]["idle_ns"].sum() == 15
-    assert np.array_equal(section.tables["gaps"]["end_ns"].iloc[-1:], [515])

@@ -301,6 +301,17 @@ def test_work_that_is_uneven_in_turn_costs_what_each_step_is_longer_than_the_mea
     assert saving_of(made["ranks/in_turn"]).point / 18 / US == pytest.approx(100, rel=0.1)
 
 
+def test_uneven_work_of_a_real_job_in_turn(real_context: RealContext) -> None:
+    """A rank that was late still computes for 0.1 ms after the last collective; then the other one is late.
+
+    Equal lengths took 3.2 ms a step less.
+    """
+    report = report_of(real_context("ranks/uneven_in_turn"), keys=("communication",))
+    finding = next(each for each in report.findings if each.rule == "ranks/in_turn")
+    assert saving_of(finding).point / 1e6 / (report.step.count or 1) == pytest.approx(3.2, rel=0.6)
+    assert all(each.rule != "ranks/late" for each in report.findings)
+
+
 def test_a_rank_that_always_has_more_to_compute_is_late() -> None:
     assert set(uneven(lambda _: 1)) == {"ranks/late"}
 

@@ -47,11 +47,6 @@ def test_on_a_busy_device_it_is_queue_time_from_the_return_of_the_call() -> None
     ]
 
 
-def test_a_call_that_is_still_open_when_its_operation_begins_has_queued_for_no_time() -> None:
-    builder = ExportBuilder().kernel(20, 40, launched=(10, 14)).kernel(50, 60, launched=(25, 70))
-    assert rows_of(trace_of(builder))[1] == ("cudaLaunchKernel", "queue", 1, 0)
-
-
 def test_an_operation_that_seems_to_begin_before_its_call_had_no_latency() -> None:
     """The clocks of host and GPU differ by some nanoseconds."""
     assert rows_of(trace_of(ExportBuilder().kernel(20, 40, launched=(25, 27))))[0][3] == 0

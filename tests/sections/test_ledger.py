@@ -1,6 +1,5 @@
 """The ledger: the row of each nanosecond. Tests with random traces check the sums elsewhere."""
 
-import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, trace_of
 
@@ -54,24 +53,6 @@ def test_a_graph_traced_as_a_whole_is_compute() -> None:
     assert rows_of(trace_of(ExportBuilder().graph(10, 60, launched=(0, 1)))) == [50, 0, 0, 0, 0, 50]
 
 
-@pytest.mark.parametrize(
-    ("name", "share"),
-    [
-        (NCCL, 10),
-        ("ncclKernel_AllReduce_RING_LL_Sum_half", 10),
-        ("void vllm::cross_device_reduce_1stage<half, 2>(vllm::RankData*, vllm::RankSignals)", 10),
-        ("void deep_ep::internode_ll::combine<true, 3, 10, 7168, 9>(void*, void*)", 10),
-        ("triton_poi_fused_all_reduce_add_0", 0),
-        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, Sum> >(R)", 0),
-        ("nccl_statistics_kernel", 0),
-    ],
-)
-def test_kernels_of_collectives_are_communication(name: str, share: int) -> None:
-    """Those of any library; a kernel that only mentions a collective is compute."""
-    found = rows_of(trace_of(ExportBuilder().kernel(0, 10, name, launched=(0, 1))))
-    assert found[:3] == [10 - share, 0, share]
-
-
 def test_communication_is_all_transfer_and_a_note_says_so() -> None:
     """Without the other ranks the wait for them is unknown. A run without communication has no note."""
     alone = ExportBuilder().kernel(0, 10, launched=(0, 1))
@@ -85,11 +66,6 @@ def test_communication_is_all_transfer_and_a_note_says_so() -> None:
 def test_communication_behind_a_kernel_needs_no_note() -> None:
     builder = ExportBuilder().kernel(0, 40, launched=(0, 1)).kernel(10, 30, NCCL, launched=(1, 2), stream=8)
     assert run_section(ledger, find_context(trace_of(builder)), window(0, 100)).notes == ()
-
-
-def test_operations_are_clipped_to_the_window() -> None:
-    builder = ExportBuilder().kernel(0, 50, launched=(0, 1)).copy(60, 100, launched=(1, 2))
-    assert rows_of(trace_of(builder), 40, 70) == [10, 0, 0, 10, 0, 10]
 
 
 def test_the_ledger_of_a_window_does_not_depend_on_earlier_ones() -> None:

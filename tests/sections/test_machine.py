@@ -192,9 +192,3 @@ def test_a_capture_without_samples_says_so() -> None:
     (note,) = machine(report_of(trace_of(host_loop()))).notes
     assert "host.json" in note
     assert machine(report_of(trace_of(host_loop()), sampled())).notes == ()
-
-
-def test_the_main_thread_is_in_the_table() -> None:
-    host = machine(report_of(trace_of(host_loop()), sampled())).tables["host"]
-    assert host["process_id"].tolist() == [PID]
-    assert host["thread_id"].tolist() == [MAIN & 0xFFFFFF]

@@ -157,13 +157,6 @@ def test_idle_time_of_another_process_s_gpu_is_not_ours() -> None:
     assert (found["data"][3], found["forward"][3]) == (0, 80)
 
 
-def test_host_time_is_summed_over_processes() -> None:
-    """Two ranks are in forward for 60 ns each, 20 of these at once."""
-    builder = ExportBuilder().range("forward", 0, 60).kernel(0, 20, launched=(0, 1))
-    builder.range("forward", 40, 100, thread=PEER_MAIN).kernel(50, 60, launched=(45, 46), process=PEER, device=1)
-    assert rows_of(context_of(trace_of(builder)))["forward"][:2] == (2, 120)
-
-
 def facts_of(context: TraceContext) -> dict[str, object]:
     """Return the facts of the section."""
     return {fact.label: fact.value for fact in run_section(phases, context, window(0, 100)).facts}
@@ -183,10 +176,6 @@ def test_collectives_are_not_part_of_those_shares() -> None:
     builder = ExportBuilder().range("backward", 0, 60).kernel(10, 20, launched=(5, 6))
     builder.kernel(30, 100, "ncclDevKernel_AllReduce", launched=(65, 66))
     assert facts_of(context_of(trace_of(builder)))["kernel_share_with_phase"] == 1.0
-
-
-def test_without_kernels_there_are_no_shares() -> None:
-    assert facts_of(context_of(trace_of(ExportBuilder().range("backward", 0, 60)))) == {}
 
 
 def test_the_first_thread_is_the_main_thread_if_it_has_phases() -> None:

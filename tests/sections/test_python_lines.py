@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 from analysis_fixtures import idle_section, run_section, window
-from export_builder import MAIN, ExportBuilder, thread, trace_of
+from export_builder import ExportBuilder, thread, trace_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
@@ -60,11 +60,6 @@ def test_a_sample_at_the_edge_is_in_the_piece_that_begins_there() -> None:
     assert lines(section(trace_of(builder))) == [("cpu", "forward", "train.py", 42, 1)]
 
 
-def test_only_the_thread_that_explains_the_gap_counts() -> None:
-    builder = gap().python_sample(30, [LOSS], thread=thread(9)).python_sample(31, [SCRIPT], thread=MAIN)
-    assert lines(section(trace_of(builder))) == [("cpu", "forward", "train.py", 10, 1)]
-
-
 def test_estimates_add_up_to_the_idle_time_of_a_cause_and_phase() -> None:
     """The GPU is idle for 30 ns in forward. Three of four samples stand for 22.5 of them."""
     builder = sampled(sampled(gap(), [21, 30, 40], LOSS, SCRIPT), [45], SCRIPT)
@@ -79,12 +74,6 @@ def test_the_commonest_innermost_frame_stands_beside_the_line() -> None:
     assert (row["function"], row["file"], row["line"]) == ("loss", "train.py", 42)
     assert row["innermost"] == "torch/conv.py:500 in conv"
     assert row["sample_count"] == 3
-
-
-def test_samples_outside_the_window_do_not_count() -> None:
-    found = section(trace_of(sampled(gap(), [30, 70], LOSS)), 0, 50)
-    assert lines(found) == [("cpu", "forward", "train.py", 42, 1)]
-    assert [(fact.label, fact.value) for fact in found.facts] == [("samples_in_window", 1), ("samples_in_idle_time", 1)]
 
 
 def test_each_gpu_has_its_own_lines() -> None:

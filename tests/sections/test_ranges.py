@@ -196,16 +196,6 @@ def test_nesting_deeper_than_the_bound_is_cut_and_said() -> None:
     assert f"{deeper} ranges" in note
 
 
-def test_nesting_up_to_the_bound_is_whole() -> None:
-    """Every level has its path, each with the kernel below it, and nothing is left out."""
-    section = run_section(ranges, find_context(trace_of(nested(ExportBuilder(), MOST_LEVELS))), window(0, 1000))
-    table = section.tables["modules"]
-    assert section.notes == ()
-    assert table[["count", "total_ns"]].to_numpy().tolist() == [[1, 5]] * MOST_LEVELS
-    assert sorted(table["self_ns"]) == [0] * (MOST_LEVELS - 1) + [5]
-    assert table["module"].str.count(" / ").tolist() == list(range(MOST_LEVELS))
-
-
 def test_the_work_of_a_range_does_not_grow_with_the_levels_below_the_bound() -> None:
     """With a hundred times as many levels, the tables of work are as large as at the bound."""
     few, many = (

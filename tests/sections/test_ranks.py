@@ -78,19 +78,6 @@ def test_late_ranks_and_their_causes_are_those_of_the_findings(name: str, real_r
     assert set(table["device_id"][table["late"]]) == named
 
 
-def test_a_late_rank_has_the_cause_that_its_finding_names(real_report: RealReport) -> None:
-    table = tables_of(real_report("ranks/loader"), "ranks")["ranks"].set_index("rank")
-    assert (table.loc[1, "rule"], table.loc[1, "phase"]) == ("idle/data_wait", "data")
-    assert (table.loc[0, "rule"], table.loc[0, "waits_for_rank"]) == ("", 1)
-
-
-def test_in_a_balanced_job_the_cause_is_the_pace_of_launches(real_report: RealReport) -> None:
-    """No rank is named, so the longest wait counts, even if it names no cause."""
-    table = tables_of(real_report("ranks/balanced"), "ranks")["ranks"]
-    assert not table["late"].any()
-    assert set(table["rule"]) <= {"", "ranks/pace"}
-
-
 def test_a_step_without_its_waits_comes_with_the_one_that_has_them(real_report: RealReport) -> None:
     """Rank 0 writes a checkpoint each fourth step, and the median step has none."""
     found = tables_of(real_report("ranks/checkpoints"), "ranks")

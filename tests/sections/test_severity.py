@@ -81,12 +81,6 @@ def test_a_saving_below_one_per_cent_of_the_window_is_a_note(saving: Saving, sev
     assert made(500, saving).severity == severity
 
 
-@pytest.mark.parametrize(("lost", "severity"), [(499, "note"), (501, "problem")])
-def test_what_takes_more_than_half_of_the_window_is_no_note(lost: int, severity: str) -> None:
-    """Even if the change that was simulated saves nothing."""
-    assert made(lost, NO_SAVING).severity == severity
-
-
 def test_a_saving_that_cannot_be_predicted_is_none_and_does_not_soften() -> None:
     found = made(500, UNKNOWN)
     assert (*ends_of(found), found.saving_method) == (None, None, None)

@@ -2,7 +2,6 @@
 
 import cProfile
 import pstats
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from nsyswrap.sections import idle, steps
 from nsyswrap.sections.steps import find_outliers
 from nsyswrap.trace.tables import Trace
 
-RealTrace = Callable[[str], Trace]
 LENGTH = 1000
 SLOW = 6
 # Twelve steps of 1000 ns; the seventh takes 500 ns more, and the first two are warm-up.
@@ -138,13 +136,6 @@ def test_cpu_time_that_only_a_long_step_has_belongs_to_uneven_steps() -> None:
     assert (found.rule, found.lost_ns, found.severity) == ("steps/uneven", 600_000, "problem")
     assert "what the host does in them" in found.advice, "a larger batch does not shorten one long step"
     assert run_section(idle, context, chosen).findings == ()
-
-
-def test_facts_of_spread_and_outliers() -> None:
-    """Nine measured steps take 1000 ns and one takes 1500 ns; the 95th percentile is between the last two."""
-    found = section(trace_of(loop("data")))
-    assert (value(found, "outlier_count"), value(found, "outlier_excess_ns")) == (1, 500)
-    assert value(found, "spread_share") == pytest.approx((np.percentile([1000] * 9 + [1500], 95) - 1000) / 1000)
 
 
 def test_a_program_without_gpu_work_still_names_the_phase() -> None:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import RealContext
 
-from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window
@@ -38,21 +37,6 @@ def step(trace: Trace, row: int = 0) -> dict[str, int]:
 def one_step() -> ExportBuilder:
     """Return an export with a step from 0 to 1000 and nothing else."""
     return ExportBuilder().gpu().range("step 1", 0, 1000)
-
-
-def test_a_role_that_covers_the_step_leaves_nothing_to_those_below() -> None:
-    """A kernel from 0 to 1000 takes the whole step. torch_tb_profiler adds up to 200 % here.
-
-    ::
-
-        step     ####################
-        kernel   ####################
-        memcpy     ##
-        runtime  ######
-        cpu      ##################
-    """
-    builder = one_step().range("forward", 0, 900).kernel(0, 1000, launched=(0, 300)).copy(100, 200)
-    assert step(trace_of(builder)) == {"kernel": 1000}
 
 
 def test_each_role_takes_what_those_above_leave() -> None:
@@ -115,12 +99,6 @@ def test_a_graph_traced_as_a_whole_is_kernel_time() -> None:
     trace = trace_of(one_step().kernel(0, 100).graph(200, 500))
     assert step(trace) == {"kernel": 400, "other": 600}
     assert section_of(trace).notes == ("CUDA graphs were traced as a whole: all their time counts as kernels.",)
-
-
-def test_kernels_of_two_gpus_count_once_in_a_step() -> None:
-    """A step belongs to a process: a nanosecond in which two GPUs run kernels counts once."""
-    builder = one_step().kernel(0, 300).kernel(200, 400, device=1)
-    assert step(trace_of(builder)) == {"kernel": 400, "other": 600}
 
 
 def test_another_process_has_no_part_in_the_step() -> None:
@@ -251,11 +229,3 @@ def counted(events: list[tuple[str, tuple[int, int]]], low: int, high: int) -> l
         kinds = {kind for kind, (start, end) in inside if start <= at < end}
         time[next((place for place, kind in enumerate(order) if kind in kinds), len(order))] += 1
     return time
-
-
-def test_a_slot_starts_the_window_of_its_process() -> None:
-    """Slots are the steps of a process in order of time."""
-    context = find_context(trace_of(ExportBuilder().range("step 1", 0, 10).range("step 2", 10, 30).kernel(0, 5)))
-    (slots,) = step_breakdown.find_slots(context, Window(0, 30, "", "user"))
-    assert slots.name.tolist() == ["step 1", "step 2"]
-    assert (slots.start.tolist(), slots.end.tolist()) == ([0, 10], [10, 30])

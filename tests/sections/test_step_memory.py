@@ -58,10 +58,6 @@ def test_a_call_that_an_exception_ended_has_no_end() -> None:
     assert rows["kept_bytes"].tolist() == [4 * GIB]
 
 
-def test_without_readings_nothing_is_known() -> None:
-    assert memory_of([]) is None
-
-
 def test_without_the_size_of_the_gpu_no_room_is_known() -> None:
     found = memory_of(STEP, limit=0)
     assert found is not None

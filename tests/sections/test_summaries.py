@@ -48,10 +48,6 @@ def test_time_outside_the_window_is_not_counted() -> None:
     assert rows_of(trace_of(builder), kernels.run, "name", "count", "total_ns") == [["a", 2, 20]]
 
 
-def test_a_window_without_kernels_has_an_empty_summary() -> None:
-    assert rows_of(trace_of(ExportBuilder().kernel(200, 300)), kernels.run, "name", "share") == []
-
-
 def test_versions_of_a_cuda_call_are_one_call() -> None:
     """Calls of all threads are added up, without the interface version that CUPTI appends to names."""
     builder = ExportBuilder().call("cudaLaunchKernelExC_v11060", 0, 10).call("cudaLaunchKernelExC", 10, 15)

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shlex
-import shutil
 import signal
 import stat
 import subprocess
@@ -212,13 +211,3 @@ def namespaces_or_skip() -> None:
         namespace_prefix()
     except CaptureError as error:
         pytest.skip(error.message)
-
-
-def tool_path(folder: Path, *names: str) -> str:
-    """Return a PATH with only the named tools of this machine."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        real = shutil.which(name)
-        assert real is not None, name
-        (folder / name).symlink_to(real)
-    return str(folder)

@@ -8,7 +8,6 @@
 import json
 import random
 import traceback
-from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -176,15 +175,3 @@ def _place(error: BaseException) -> str:
     """Return the innermost lines of nsyswrap on the way to an error, so that equal faults have equal names."""
     stack = [each for each in traceback.extract_tb(error.__traceback__) if "nsyswrap" in each.filename]
     return " < ".join(f"{Path(each.filename).name}:{each.name}" for each in reversed(stack[-2:]))
-
-
-def examine_many(numbers: range, folder: Path) -> tuple[Counter[Outcome], dict[str, int]]:
-    """Examine cases and return how many had each outcome, and the first case of each kind of failure."""
-    counts: Counter[Outcome] = Counter()
-    failures: dict[str, int] = {}
-    for number in numbers:
-        found = examine(number, folder)
-        counts[found.outcome] += 1
-        if found.outcome is Outcome.FAILED:
-            failures.setdefault(found.reason, number)
-    return counts, failures

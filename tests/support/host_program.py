@@ -21,12 +21,12 @@ import nvtx
 import torch
 from torch import nn
 
-STEPS = 14
+STEPS = 10
 # Batches of a step. With many, the loop lasts long enough for some samples.
 MANY, FEW = 10, 2
 OBJECTS = 200_000
 BYTES = 24 << 20
-THINKS_S = 0.2
+THINKS_S = 0.1
 LONGEST_S = 60
 
 

@@ -245,14 +245,6 @@ HARMLESS = (
 )  # fmt: skip
 """Texts that stay as they are, as the text of a range and as a word of a command."""
 
-HARMLESS_TEXTS = (
-    "key=query",
-    "attn key: (8, 16, 64)",
-    "password check",
-    "forward(password: str)",
-    "token=<bos>",
-    "auth: lib",
-)
 """Texts that stay as the text of a range. In a command, what they name may be a secret."""
 
 HARMLESS_COMMANDS = (

@@ -187,18 +187,6 @@ def reports(job: Job, folder: Path) -> list[RankReport]:
     ]
 
 
-def true_waits(job: Job) -> npt.NDArray[np.int64]:
-    """Return how long each rank waits in each collective, by a plain loop, in ns; shape (steps, ranks, buckets)."""
-    times = schedule(job)
-    found = np.zeros_like(times.starts)
-    for step in range(job.steps):
-        for bucket in range(job.buckets):
-            arrived = [int(times.starts[step, rank, bucket]) for rank in range(job.ranks)]
-            for rank in range(job.ranks):
-                found[step, rank, bucket] = max(arrived) - arrived[rank]
-    return found
-
-
 def pipeline(batches: int) -> tuple[ExportBuilder, list[tuple[tuple[int, int], tuple[int, int]]]]:
     """Return a pipeline of three stages, and GPU and start of both kernels of each message.
 

@@ -16,12 +16,6 @@ def test_the_best_cell_has_the_highest_throughput() -> None:
     assert [each.cell.key for each in best.equal] == ["gpus-2_batch-32_mode-ddp"]
 
 
-def test_without_a_cell_there_is_no_best() -> None:
-    sweep = sweep_of(spec_of(), 1, ())
-    assert best_of(sweep) is None
-    assert advice(sweep) == ()
-
-
 def test_the_smallest_value_that_is_enough_is_chosen() -> None:
     """Eight workers are faster than four by less than the noise; both are faster than two."""
     steps = {"0": 40.0, "1": 30.0, "2": 20.0, "4": 10.0, "8": 9.99}

@@ -27,11 +27,6 @@ def test_idle_time_has_the_group_of_its_rule(rule: str, group: Group) -> None:
     assert group_of(StepPart("idle_ns", rule, 1.0)) is group
 
 
-def test_the_rows_of_the_ledger_have_groups() -> None:
-    assert group_of(StepPart("communication_wait_ns", "", 1.0)) is Group.COMMUNICATION
-    assert group_of(StepPart("copy_exposed_ns", "", 1.0)) is Group.COPIES
-
-
 def test_the_limit_is_the_largest_group_with_its_largest_rule() -> None:
     cells = workers_sweep().cells
     limits = [limit_of(each) for each in cells]

@@ -5,9 +5,8 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from made_sweeps import MS, failed_run, gpus_sweep, made_run, spec_of, workers_sweep
+from made_sweeps import MS, gpus_sweep, made_run, spec_of
 
-from nsyswrap.sweep.endings import Ending
 from nsyswrap.sweep.results import difference_is_shown, step_interval, sweep_of
 
 
@@ -41,14 +40,6 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
         assert found is not None
         hits += 10 * MS in found.ns
     assert hits / 2000 == pytest.approx(0.95, abs=3 * (0.95 * 0.05 / 2000) ** 0.5)
-
-
-def test_a_failed_run_has_no_time() -> None:
-    assert step_interval([failed_run("a")]) is None
-    cell = workers_sweep().cells[-1]
-    assert cell.failed is not None
-    assert cell.failed.ending is Ending.MEMORY
-    assert (cell.rate, cell.samples_per_s, cell.median_ns, cell.parts) == (None, None, None, ())
 
 
 def test_a_cell_that_is_the_same_as_another_has_its_runs() -> None:

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from made_sweeps import GPUS, gpus_sweep, keys_of, workers_sweep
+from made_sweeps import GPUS, gpus_sweep, keys_of
 
-from nsyswrap.sweep.scaling import STRONG, WEAK, kinds, scaling
+from nsyswrap.sweep.scaling import STRONG, WEAK, scaling
 
 
 def test_a_step_that_is_half_as_long_is_full_strong_efficiency() -> None:
@@ -30,13 +30,3 @@ def test_the_parts_close_to_the_difference_of_the_steps(one: float, two: float) 
     for row in scaling(sweep, STRONG):
         assert sum(row.groups_ns.values()) == pytest.approx(row.step_ns - row.base_ns, abs=1.0)
         assert row.efficiency.low < row.efficiency.point < row.efficiency.high
-
-
-def test_a_cell_that_is_missing_has_no_row() -> None:
-    rows = scaling(gpus_sweep(skipped=["gpus-1_batch-8_mode-dp"]), STRONG)
-    assert {row.kept for row in rows} == {16.0, 32.0}
-
-
-def test_a_sweep_without_gpus_has_no_scaling() -> None:
-    assert kinds(workers_sweep()) == ()
-    assert kinds(gpus_sweep()) == (STRONG, WEAK)

@@ -16,7 +16,8 @@ import nsyswrap.report
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.intervals import merge, total
 from nsyswrap.model import Report, TimelineData, TimelineRow
-from nsyswrap.render import render, summary_model
+from nsyswrap.render import render
+from nsyswrap.render.gaps import longest
 from nsyswrap.report import build_report
 from nsyswrap.sections import idle as idle_section
 from nsyswrap.sections import ledger as ledger_section
@@ -24,7 +25,6 @@ from nsyswrap.sections.ledger import ROWS
 from nsyswrap.timeline import bins as timeline_bins
 from nsyswrap.timeline import gpu_rows, host_rows
 from nsyswrap.timeline.gpu_rows import BUSY_CLASSES, GPU_CLASSES, OUTSIDE
-from nsyswrap.timeline.operation_names import STREAM_CLASSES
 from nsyswrap.trace.tables import Trace
 
 bins = st.sampled_from((1, 3, 8, 1 << 13))
@@ -167,14 +167,6 @@ def test_an_exact_bin_has_all_its_items(sketch: Sketch, count: int, most: int) -
 
 
 @of_captures(CAPTURES)
-def test_of_a_real_capture_the_window_is_the_ledger(name: str, real_report: RealReport) -> None:
-    report, data = timeline_of(real_report(name, with_timeline=True))
-    for row in rows_of(data, "gpu"):
-        found = sums_between(data, row, report.window.start_ns, report.window.end_ns)
-        assert found == {key: ns for key, ns in ledger(report, row.device_id).items() if ns}
-
-
-@of_captures(CAPTURES)
 def test_a_real_capture_is_exact_everywhere(name: str, real_context: RealContext, real_report: RealReport) -> None:
     """These captures are small enough to show every operation."""
     _, data = timeline_of(real_report(name, "all", with_timeline=True))
@@ -211,7 +203,9 @@ def test_gaps_are_listed_longest_first(real_report: RealReport) -> None:
     assert lengths == sorted(lengths, reverse=True)
     assert {gap.device_id for gap in data.gaps} == {0, 1}
     # A number in the address leads to the same gap as a row of the page's table.
-    listed, _, _ = summary_model.worst_gaps(report, 10)
+    table = report.rows("idle", "gaps")
+    assert table is not None
+    listed, _, _ = longest(table, 10)
     assert [tuple(gap) for gap in data.gaps[:10]] == [(gap.device_id, gap.start_ns, gap.end_ns) for gap in listed]
     assert all(report.window.start_ns <= gap.start_ns < gap.end_ns <= report.window.end_ns for gap in data.gaps)
 
@@ -227,14 +221,6 @@ def two_streams() -> ExportBuilder:
     """
     builder = ExportBuilder().kernel(10, 20, "ampere_sgemm", launched=(5, 7), stream=7, correlation=1)
     return builder.copy(30, 35, launched=(22, 28), stream=9, correlation=2)
-
-
-def test_streams_have_a_row_each() -> None:
-    _, data = drawn(trace_of(two_streams()), "0:0.00000004")
-    streams = rows_of(data, "stream")
-    assert [row.label for row in streams] == ["stream 7", "stream 9"]
-    assert [row.items.start.tolist() for row in streams] == [[10], [30]]
-    assert [STREAM_CLASSES[int(row.items.code[0])] for row in streams] == ["simt_eligible", "copy"]
 
 
 def test_an_operation_shows_its_launch() -> None:
@@ -256,18 +242,6 @@ def test_idle_time_outside_the_window_has_no_cause() -> None:
     (row,) = rows_of(drawn(later, "0.000000012:0.000000032")[1], "gpu")
     beyond = row.items.code == GPU_CLASSES.index(OUTSIDE)
     assert (row.items.start[beyond].tolist(), row.items.end[beyond].tolist()) == ([35], [50])
-
-
-def test_threads_show_the_open_call() -> None:
-    _, data = drawn(trace_of(two_streams()), "0:0.00000004")
-    (row,) = rows_of(data, "thread")
-    names = [data.texts["host_call"][int(at) - 1] for at in row.items.details["host_call"]]
-    assert names == ["cudaLaunchKernel", "cudaMemcpyAsync"]
-    assert row.items.start.tolist() == [5, 22]
-
-
-def test_a_program_without_a_gpu_has_no_timeline(real_trace: Callable[[str], Trace]) -> None:
-    assert build_report(real_trace("ranges_nsys2022"), with_timeline=True).timeline is None
 
 
 def test_a_report_has_a_timeline_only_on_request(real_report: RealReport) -> None:

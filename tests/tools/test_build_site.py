@@ -136,13 +136,6 @@ def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, text: str, wr
     assert wrong in tool.build_pages(source, tmp_path / "site", ["index.md", "other.md"])
 
 
-def test_a_page_that_the_configuration_does_not_name_is_in_the_contents() -> None:
-    nav = [{"Home": "README.md"}, {"API": []}, {"Start": ["docs/a.md", {"Cards": "reports/index.html"}]}]
-    found = tool.contents(nav, {"API": ["api/x.md"]}, ["README.md", "api/x.md", "docs/a.md", "docs/new.md"])
-    assert found == [nav[0], {"API": ["api/x.md"]}, nav[2], {"More": ["docs/new.md"]}]
-    assert tool.contents(nav, {}, ["docs/a.md"]) == nav
-
-
 def test_links_of_the_gallery_lead_to_pages_of_the_site(tmp_path: Path) -> None:
     page = tmp_path / "index.html"
     page.write_text('<a href="docs/a.md#b">a</a> <a href="x/README.md">b</a> <a href="https://example.org/c.md">c</a>')

@@ -2,13 +2,10 @@
 
 import importlib
 import sys
-from pathlib import Path
 
 import pytest
 
 fuzz = importlib.import_module("fuzz")
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_cases_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,9 @@ import ast
 import importlib
 import json
 import re
-import shutil
-import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -44,23 +41,6 @@ def sample() -> dict[str, Any]:
     """Return an uncut report.json from a real GPU."""
     report: dict[str, Any] = json.loads(SAMPLE.read_text())
     return report
-
-
-def put(report: dict[str, Any], folder: Path, name: str = "mnist-1-worker") -> Path:
-    """Write a report as the result of a case and return its folder."""
-    case = folder / name
-    case.mkdir(parents=True)
-    (case / "report.json").write_text(json.dumps(tools.results.cut(report)))
-    return case
-
-
-def test_each_case_has_a_name_of_its_own_and_a_program() -> None:
-    names = [case.name for case in tools.cases.CASES]
-    assert len(set(names)) == len(names)
-    for case in tools.cases.CASES:
-        assert (ROOT / "workloads" / f"{case.program}.py").is_file(), case.name
-    assert sum(case.keeps_capture for case in tools.cases.CASES) <= MOST_CAPTURES
-    assert {case.name for case in tools.cases.CASES} >= tools.gallery.DRAWING
 
 
 def test_each_claim_names_cases_and_each_case_has_a_claim() -> None:
@@ -98,7 +78,7 @@ def test_committed_results_are_small_and_private() -> None:
     """Reports that `make profile` or `make gallery` wrote here and that are not committed do not count."""
     files = committed("reports")
     assert files
-    assert sum(path.stat().st_size for path in files) <= 40 * MEBI
+    assert sum(path.stat().st_size for path in files) <= 64 * MEBI
     gallery = [path for path in files if path.is_relative_to(ROOT / "reports" / "gallery")]
     assert len([path for path in gallery if path.suffix == ".nsys-rep"]) <= MOST_CAPTURES
     for path in (path for path in gallery if path.name == "report.json"):
@@ -134,42 +114,6 @@ def test_a_cut_report_keeps_what_the_pages_read(sample: dict[str, Any]) -> None:
     }
     case = tools.cases.named("mnist-1-worker")
     assert tools.page.cells(tools.results.Result(case, cut)) == tools.page.cells(tools.results.Result(case, sample))
-
-
-def test_the_expected_finding_must_be_the_first(sample: dict[str, Any]) -> None:
-    result = tools.results.Result(tools.cases.named("mnist-1-worker"), sample)
-    assert tools.results.broken(result, {"": ("idle/data_wait", "idle/cpu")}) == ""
-    assert tools.results.broken(result, {"--workers 7": ("idle/lock",)}) == ""
-    assert tools.results.broken(result, {"": ("idle/lock or idle/data_wait", "idle/cpu or idle/lock")}) == ""
-    assert "not the first" in tools.results.broken(result, {"": ("idle/cpu",)})
-    assert "no idle/lock" in tools.results.broken(result, {"": ("idle/data_wait", "idle/lock")})
-    assert "not the first" in tools.results.broken(result, {"--epochs 1": ("idle/lock",)})
-
-
-def test_a_card_shows_verdict_ledger_and_links(sample: dict[str, Any], tmp_path: Path) -> None:
-    first = {**sample["findings"][0], "headline": "It <waits>."}
-    folder = put({**sample, "findings": [first, *sample["findings"][1:]]}, tmp_path)
-    (folder / "report.html").write_text("x")
-    text = tools.cards.page(tools.results.results(tmp_path), tmp_path)
-    assert "It &lt;waits&gt;." in text
-    assert "compute 6.7%, copies 0.7%, memsets 0.0%, idle 92.5%" in text
-    assert 'href="gallery/mnist-1-worker/report.html"' in text
-    assert 'href="gallery/mnist-1-worker/report.json"' in text
-    assert ".nsys-rep" not in text
-    figures = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text)
-    assert figures == [
-        ("mean step", "5.7 ms"),
-        ("kernels", "0.382 ms"),
-        ("GPU busy", "6.7 %"),
-        ("tensor cores", "5.4 %"),
-    ]
-    folded, unfolded = text.split("</summary>")
-    assert folded.endswith("<details><summary>data loader wait")
-    assert "It &lt;waits&gt;." in unfolded
-    assert "<span>mnist.py</span> <span>--epochs</span> <span>1</span>" in text
-    assert "Captured on: NVIDIA H200, driver" in text
-    assert "http" not in text
-    assert "No results yet" in tools.cards.page([], tmp_path)
 
 
 def chosen(tmp_path: Path, seconds: float) -> Namespace:
@@ -212,32 +156,3 @@ def test_a_capture_is_kept_only_if_no_process_has_private_variables(
     assert sorted(path.name for path in folder.iterdir()) == ["output.txt", "report.json", "run.json"]
     assert tools.gallery.keep(case, made, Namespace(private=[], **vars(chosen(tmp_path, 100)))) == ""
     assert (folder / "capture.nsys-rep").read_bytes() == packed(b"HOME=/srv")
-
-
-@pytest.mark.slow
-def test_a_report_uses_what_the_profile_measured_beside_its_capture(
-    captures: Callable[[str], Path], tmp_path: Path
-) -> None:
-    """The profiler's own cost and the rates of copies are in run.json; without it the report knows neither."""
-    made = tmp_path / "result"
-    made.mkdir()
-    shutil.copyfile(captures("cnn_amp"), made / "capture.sqlite")
-    cost = {"calls": {"launch": {"low_ns": 2000, "usual_ns": 3000, "high_ns": 5000, "alone_ns": 4000}}}
-    record = {"schema": "nsyswrap.run/1", "command": [], "environment": {"names": ["TOKEN"]}, "profiler_cost": cost}
-    (made / "run.json").write_text(json.dumps(record))
-    (tmp_path / "output.txt").write_text("loss 1\n")
-    case = tools.cases.Case("mnist-1-worker", "mnist", keeps_page=True)
-    assert tools.gallery.keep(case, made, Namespace(private=[], **vars(chosen(tmp_path, 100)))) == ""
-    folder = tmp_path / "gallery" / "mnist-1-worker"
-    report = json.loads((folder / "report.json").read_text())
-    assert 0 < report["step"]["alone"]["point_ns"] < report["step"]["recorded_ns"]
-    assert "without the profiler" in (folder / "report.html").read_text()
-
-
-def test_without_a_gpu_nothing_is_profiled(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "tools" / "gallery.py"), "--gallery", str(tmp_path / "gallery")]
-    environment = {"PATH": "", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 3
-    assert "--again" in done.stderr
-    assert not (tmp_path / "gallery").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from capture_fixtures import options
-from packed_captures import BEGIN, literal, packed
+from packed_captures import literal, packed
 
 from nsyswrap.capture.convert import export_report
 from nsyswrap.capture.locate import Nsys
@@ -121,14 +121,6 @@ def tables(export: Path) -> dict[str, list[tuple[object, ...]]]:
         return {name: database.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}  # noqa: S608
 
 
-def test_blocks_are_unpacked_in_their_order_with_what_is_around_them() -> None:
-    long = b"a variable " * 60
-    whole = capture.unpacked(packed(b"first", long, b"last"))
-    assert whole.startswith(b"first" + long + b"last\0")
-    assert whole.endswith(b"\x07session\x03lz4\x02it")
-    assert b"head" in whole
-
-
 def test_variables_are_found_everywhere_in_a_capture() -> None:
     """They may be in a block, around it, or after a length byte. Options and variables of nsys do not count."""
     inside = b"\0HOME=/srv\0http_proxy=x\0NSYS_TSC_SUPPORT=1\0QUADD_AGENT_PID=5\0LD_PRELOAD=y\n!--trace=cuda a==b"
@@ -151,14 +143,6 @@ def test_variables_are_found_everywhere_in_a_capture() -> None:
 def test_a_file_that_cannot_be_unpacked_is_an_error(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         capture.unpacked(content)
-
-
-def test_a_capture_that_is_cut_short_is_an_error() -> None:
-    """This holds for each possible length, and no other error is raised."""
-    content = packed(b"HOME=/srv")
-    for length in range(len(BEGIN), len(content) - 3):
-        with pytest.raises(ValueError, match=r"without LZ4 blocks|cut short"):
-            capture.unpacked(content[:length])
 
 
 def test_a_capture_with_private_variables_is_not_kept(tmp_path: Path) -> None:

@@ -69,15 +69,6 @@ def test_a_figure_has_its_unit(text: str, expected: str) -> None:
     assert text.format_map(tools.figures.AllFigures(by_name)) == expected
 
 
-def test_an_unknown_measure_is_an_error() -> None:
-    figures = tools.figures.AllFigures({"bert-amp": result("bert-amp", 1)})
-    with pytest.raises(ValueError, match="wait is not a measure"):
-        "{bert-amp:wait}".format_map(figures)
-    for text in ("{bert-fp32:step}", "{bert-fp32 / bert-amp:step}", "{bert-amp / bert-fp32:step}"):
-        with pytest.raises(KeyError, match="bert-fp32"):
-            text.format_map(figures)
-
-
 def test_a_remark_without_its_results_is_left_out() -> None:
     """The page has each remark whose results are committed."""
     found = tools.results.results()

@@ -57,38 +57,8 @@ def test_cells_are_those_of_the_program(sweep: Path) -> None:
     assert tool.cells(sweep)[1].step_ns == 6 * MS
 
 
-def test_published_shares_have_ours_beside_them(sweep: Path) -> None:
-    """Published were four GPUs; the sweep has two. What has no run of its batch is left out."""
-    rows = [line for line in tool.part(sweep).splitlines() if "| 4 |" in line or "| 1 |" in line]
-    assert "| 16 | NCCL broadcast | 30.6 %, first (128 calls of 3.12 ms) | 4 | 30.0 % | 2 |" in rows
-    assert "| 16 | host to device | 7.0 % | 4 | 10.0 % | 2 |" in rows
-    assert not any(row.startswith(("| 128 |", "| 8 |", "| 32 |")) for row in rows)
-
-
-def test_ranks_make_a_step_together() -> None:
-    """With two ranks a report counts 28 steps of the job; the steps of the ranks are 56, and a step is no shorter."""
-    found = {cell.key: cell for cell in tool.cells()}
-    alone, ranks = found[1, 128, "one"], found[2, 128, "ddp"]
-    assert alone.steps == ranks.steps == 28
-    assert ranks.report["sections"]["steps"]["facts"]["measured_steps"]["value"] == 56
-    assert len(found) == 20
-    for cell in found.values():
-        assert sum(cell.parts().values()) == pytest.approx(cell.step_ns)
-
-
 def test_what_several_gpus_add_to_a_step_is_explained_to_the_microsecond() -> None:
     """One, two and four GPUs, each batch, both modes: what is left is zero."""
     rows = [line.strip("|").split("|") for line in tool.part().splitlines() if re.match(r"\| [24] GPUs, batch", line)]
     assert len(rows) == 16
     assert {row[-1].strip() for row in rows} == {"0.000"}
-
-
-def test_the_parts_add_up_to_the_difference_of_the_steps(sweep: Path) -> None:
-    """From 5 to 6 ms: 1 ms less compute, half a ms less copies, half a ms waiting, 1 ms transfer, 1 ms idle."""
-    row = next(line for line in tool.part(sweep).splitlines() if line.startswith("| 2 GPUs, batch 16, DP"))
-    cells = [cell.strip() for cell in row.strip("|").split("|")][1:]
-    assert cells == ["5.000", "6.000", "1.000", "-1.000", "-0.500", "0.500", "1.000", "1.000", "0.000"]
-
-
-def test_without_reports_there_is_no_part(tmp_path: Path) -> None:
-    assert not tool.part(tmp_path)

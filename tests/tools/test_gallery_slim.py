@@ -2,15 +2,12 @@
 
 import html
 import importlib
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import hand_made
 
-from nsyswrap.base.interval import Interval
-from nsyswrap.model import StepTimes
 from nsyswrap.render.escape import unbroken
 from nsyswrap.verdict import in_order
 
@@ -19,7 +16,6 @@ cards = importlib.import_module("gallery_index")
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST_PAGE = 60_000  # bytes
-MS = 1_000_000
 
 
 def test_each_card_leads_to_a_small_page_named_after_its_case() -> None:
@@ -51,34 +47,6 @@ def test_the_order_of_findings_is_that_of_today() -> None:
     assert slim.judged(backwards).findings == in_order(report.sections, report.findings, report.plan)
 
 
-def test_an_older_report_is_about_the_steps_as_recorded() -> None:
-    """So is its plan: it has no section on the program alone."""
-    report = hand_made.full_report()
-    alone = StepTimes(30, 4 * MS, Interval(2 * MS, 3 * MS, 4 * MS), "this_process", 90 * MS, 120 * MS)
-    older = tuple(section for section in report.sections if section.key != "program")
-    for sections in (report.sections, older):
-        found = slim.judged(replace(report, step=alone, sections=sections))
-        assert found.step.alone == (None if sections is older else alone.alone)
-        assert ("as recorded" in found.verdict) == (sections is older)
-
-
-def test_an_older_report_is_written_again_with_the_verdict_of_today(tmp_path: Path) -> None:
-    """Only verdict and order change; a second time nothing does."""
-    assert cards
-    results = sys.modules["gallery_results"]
-    path = tmp_path / "decoding" / "report.json"
-    path.parent.mkdir()
-    now = json.loads((slim.GALLERY / "decoding" / "report.json").read_text(encoding="utf-8"))
-    older = {**now, "verdict": "Once it was put so.", "verdict_rule": "idle/cpu", "findings": now["findings"][::-1]}
-    path.write_text(results.written(older), encoding="utf-8")
-    (again,) = slim.judge_again(results.results(tmp_path), tmp_path)
-    assert again.report == now
-    assert path.read_text(encoding="utf-8") == results.written(now)
-    path.write_text(json.dumps(now), encoding="utf-8")
-    assert slim.judge_again(results.results(tmp_path), tmp_path) == results.results(tmp_path)
-    assert path.read_text(encoding="utf-8") == json.dumps(now)
-
-
 def test_the_page_says_what_it_lacks_and_where_more_is(tmp_path: Path) -> None:
     text = (slim.GALLERY / "decoding" / "report.json").read_text(encoding="utf-8")
     assert "The capture is beside it" in slim.slim_page("decoding", text)
@@ -86,23 +54,3 @@ def test_the_page_says_what_it_lacks_and_where_more_is(tmp_path: Path) -> None:
     assert "The capture is beside it" not in page
     assert "This is the short form of report.json" in page
     assert "<h1><bdi>decoding</bdi></h1>" in page
-
-
-def test_cards_are_grouped_by_model_and_tensor_share() -> None:
-    results = sys.modules["gallery_results"]
-    by_name = {each.case.name: each for each in results.results()}
-    named = {
-        "resnet50-amp": "ResNet50",
-        "cifar-resnet50-amp": "ResNet50",
-        "inference-fp16": "ResNet50",
-        "bert-amp": "BERT-base",
-    }
-    assert {name: cards.model(by_name[name].case) for name in named} == named
-
-    def group(low: float | None, high: float | None) -> str:
-        facts = {"share_low": {"value": low}, "share_high": {"value": high}}
-        report = {"sections": {"tensor_cores": {"facts": facts}}}
-        return str(cards._tensor(results.Result(by_name["bert-amp"].case, json.loads(json.dumps(report)))))  # noqa: SLF001
-
-    bounds = [(0, 0), (0, 0.3), (0.2, 0.8), (0.5, 0.9), (None, None)]
-    assert [group(*each) for each in bounds] == ["none", "less", "unsure", "more", "unknown"]

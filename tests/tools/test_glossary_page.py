@@ -7,8 +7,6 @@ import pytest
 
 tool = importlib.import_module("glossary_page")
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def test_each_group_is_a_table() -> None:
     text = tool.page([("Time", [("step", "One iteration."), ("window", "An interval.")]), ("More", [])])

@@ -5,15 +5,10 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from real_captures import RealReport
-
-from nsyswrap.loop.context import find_context
-from nsyswrap.trace.load import load_export
-from nsyswrap.trace.tables import KERNELS
 
 tool = importlib.import_module("judge_ranks")
 
@@ -48,34 +43,6 @@ def test_a_row_has_predicted_and_measured_savings(real_report: RealReport) -> No
     assert row.endswith("| 30.0 | yes |")
 
 
-def test_a_case_is_judged_without_findings_and_without_the_balanced_run(real_report: RealReport) -> None:
-    """Cases may be profiled one by one."""
-    report = real_report("ranks/loader")
-    assert tool.row("loader", report, {}).endswith("| - | - |")
-    silent = replace(report, findings=())
-    assert not tool.is_right(tool.CASES["loader"], silent)
-    assert tool.is_right(tool.CASES["balanced"], silent)
-    assert "| none | no |" in tool.row("loader", silent, {"balanced": tool.step_ns(report) - 30e6})
-
-
-def test_the_table_goes_between_its_marks(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{tool.BEGIN}\nold\n{tool.END}\nafter\n")
-    tool.write_page("new", page)
-    assert page.read_text() == f"before\n{tool.BEGIN}\n\nnew\n\n{tool.END}\nafter\n"
-
-
-def test_a_packed_capture_keeps_its_steps(
-    captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tool, "FIRST_STEPS", 1)
-    assert tool.pack(captures("ranks/balanced"), tmp_path / "small.sqlite.xz", 3) < 300_000
-    unpacked = tool.fault_captures.unpack(tmp_path / "small.sqlite.xz", tmp_path)
-    found = load_export(unpacked)
-    assert 0 < len(found[KERNELS]) < len(load_export(captures("ranks/balanced"))[KERNELS])
-    assert find_context(found).steps.measured_count
-
-
 def test_a_packed_capture_keeps_the_same_steps_of_each_rank(
     captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,11 +64,3 @@ def test_a_packed_capture_keeps_the_same_steps_of_each_rank(
     with closing(sqlite3.connect(tool.fault_captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))) as database:
         (one,), (other,) = database.execute(collectives).fetchall()
     assert one == other > 0
-
-
-def test_the_last_rank_of_four_has_the_fault(real_report: RealReport) -> None:
-    report = real_report("jobs/late_of_four")
-    assert tool.planted_rank(tool.CASES["host_in_backward"], report) == 3
-    assert tool.planted_rank(tool.CASES["checkpoints"], report) == 0
-    assert tool.kept_by(report, 3) == ("idle/cpu", "backward")
-    assert tool.row("host_in_backward", report, {}).startswith("| `host_in_backward` | 4 | the last rank works")

@@ -34,19 +34,6 @@ def test_an_operator_that_pytorch_does_not_name_is_not_the_same() -> None:
     assert found["differing"][0][1:] == ("add", {"aten::add": 1000}, {"aten::add_": 1.0})
 
 
-def test_a_fused_kernel_has_the_operators_of_its_name() -> None:
-    """torch.profiler has the name of the kernel as its operator, and what the profiler itself does beside it."""
-    rows = [{"name": "triton_poi_fused_add_mul_0", "operator": "add + mul", "total_ns": 3000}]
-    theirs = {"triton_poi_fused_add_mul_0": {"triton_poi_fused_add_mul_0": 3.0, "Activity Buffer Request": 1.0}}
-    assert judge_xray.same_operator(rows, theirs, {})["same_operator"] == pytest.approx(1)
-
-
-def test_without_a_kernel_in_common_nothing_is_compared() -> None:
-    """Graphs have no kernels that torch.profiler links with operators."""
-    found = judge_xray.same_operator([{"name": "gemm", "operator": "aten::mm", "total_ns": 3}], {}, {})
-    assert found["same_operator"] is None
-
-
 def test_kernels_have_the_names_that_pytorch_reads(tmp_path: Path) -> None:
     """The same mangled name reads differently in nsys; a name that is not mangled stays."""
     path = tmp_path / "capture.sqlite"

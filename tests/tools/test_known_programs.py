@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import lzma
+import re
 import shutil
 from pathlib import Path
 from threading import Thread
@@ -47,7 +49,10 @@ def test_pages_and_the_story_are_made_of_two_captures(tmp_path: Path) -> None:
     assert known.main(["--again", "--out", str(tmp_path)]) == 0
     (story,) = json.loads((tmp_path / known.STORIES).read_text()).values()
     assert story["title"] == program.title
-    assert story["story"][1] == "Its report names first: data loader wait."
+    assert (
+        story["story"][1]
+        == "Its report said: “The GPU waits for data 57.3 % of the time: the data loader is too slow.”"
+    )
     assert len(story["story"]) == 5
     assert "without the profiler" in story["story"][3]
     shown = cards.known(tmp_path)
@@ -73,3 +78,11 @@ def test_a_program_of_two_gpus_waits_until_both_are_free() -> None:
 
 def test_no_programs_are_no_part_of_the_gallery(tmp_path: Path) -> None:
     assert cards.known(tmp_path) == ""
+
+
+@pytest.mark.parametrize("file", sorted(known.PROGRAMS.rglob("*.*")), ids=lambda file: "/".join(file.parts[-3:]))
+def test_a_committed_file_is_small_and_holds_nothing_private(file: Path) -> None:
+    content = file.read_bytes()
+    assert len(content) <= 1_500_000
+    content = lzma.decompress(content) if file.suffix == ".xz" else content
+    assert re.findall(rb"/(?:home|Users)/\w+|/root/|(?i:token|secret|password|api_?key)=", content) == []

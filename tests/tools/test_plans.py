@@ -46,38 +46,10 @@ def table() -> Iterator[ModuleType]:
     sys.path.remove(str(ROOT / "tools"))
 
 
-def test_without_a_gpu_nothing_is_profiled(
-    table: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert table
-    monkeypatch.setenv("PATH", "")
-    assert importlib.import_module("judge_plans").main([]) == 3
-    assert "needs an NVIDIA GPU" in capsys.readouterr().err
-
-
 def test_every_set_of_faults_is_profiled_and_what_a_plan_needs_first_comes_first(table: ModuleType) -> None:
     three = table.Program("three", {"b": "x/b", "a": "x/a", "c": "x/c"})
     labels = [table.label("three", each) for each in three.sets]
     assert labels == ["three", "three+a", "three+b", "three+c", "three+a+b+c", "three+a+b", "three+a+c", "three+b+c"]
-
-
-def test_of_the_runs_of_a_set_the_one_in_the_middle_counts(table: ModuleType, tmp_path: Path) -> None:
-    """Three captures of different steps stand for three rounds of one set; a second set has one round."""
-    judge_plans = importlib.import_module("judge_plans")
-    for name, of in (("one+a.1", "exposed"), ("one+a.2", "layouts"), ("one+a.3", "library_loop"), ("one.1", "layouts")):
-        (tmp_path / f"{name}.sqlite.xz").write_bytes((CAPTURES / f"{of}.sqlite.xz").read_bytes())
-    found = judge_plans.middle_runs(tmp_path)
-    assert {name: run.packed.name for name, run in found.items()} == {
-        "one": "one.1.sqlite.xz",
-        "one+a": "one+a.1.sqlite.xz",
-    }
-    assert found["one"].steps == table.measured(table.fault_captures.unpack(found["one"].packed, tmp_path))
-
-
-def test_programs_are_read_with_their_faults(table: ModuleType) -> None:
-    found = {each.name: each for each in table.find_programs(PROGRAMS)}
-    assert found["pictures"].faults == {"workers": "idle/data_wait", "optimizer": "optimizer/many_kernels"}
-    assert "switches" not in found
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What a release is built from."""
 
 import importlib
-import sys
 from pathlib import Path
 
 from committed_files import committed
@@ -22,10 +21,3 @@ def test_the_list_of_parts_names_no_folder_of_this_machine() -> None:
     given = '{"url": "file:///home/someone/dist/nsyswrap-1-py3-none-any.whl", "docs": "https://example.org/a/b"}'
     expected = '{"url": "nsyswrap-1-py3-none-any.whl", "docs": "https://example.org/a/b"}'
     assert release.without_folders(given) == expected
-
-
-def test_there_is_one_python_of_each_version() -> None:
-    """Each has its version as its name, and that of these tests is among them."""
-    names = [path.name for path in release.pythons()]
-    assert len(set(names)) == len(names)
-    assert f"python3.{sys.version_info.minor}" in names

@@ -40,15 +40,3 @@ def test_a_difference_names_its_place_its_capture_and_both_values(
 def test_a_capture_of_one_side_only_differs(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     assert tool.compare(reports(tmp_path / "a", 2, "x"), tmp_path / "b") == 1
-
-
-@pytest.mark.slow
-def test_the_reports_of_a_capture_are_written_in_each_form(tmp_path: Path) -> None:
-    """The page is its visible text: no script is in it."""
-    tool.write_all(tmp_path, [CAPTURE])
-    (folder,) = (tmp_path / "gallery").iterdir()
-    assert {path.name for path in folder.iterdir()} == {"report.json", "report.txt", "report.md", "page.txt"}
-    assert json.loads((folder / "report.json").read_text())["gpus"]
-    page = (folder / "page.txt").read_text()
-    assert "H100" in page or "H200" in page
-    assert "addEventListener" not in page

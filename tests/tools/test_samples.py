@@ -60,18 +60,6 @@ def test_the_reports_are_up_to_date(sample: Path, tmp_path: Path) -> None:
     assert render("html", found) == (sample / "report.html").read_text()
 
 
-@BOTH
-def test_the_ledger_adds_up(sample: Path) -> None:
-    """The rows add up to the nanosecond; attribution and gaps add up to the ledger's idle time."""
-    sections = report(sample)["sections"]
-    (row,) = sections["ledger"]["tables"]["devices"]
-    assert row["window_ns"] == sum(
-        value for name, value in row.items() if name not in {"device_id", "rank", "window_ns"}
-    )
-    assert row["idle_ns"] == sum(cause["idle_ns"] for cause in sections["idle"]["tables"]["attribution"])
-    assert row["idle_ns"] == sum(gap["end_ns"] - gap["start_ns"] for gap in sections["idle"]["tables"]["gaps"])
-
-
 def test_one_worker_starves_the_gpu() -> None:
     """The first finding is the data loader wait, as EXPECTS of the workload says."""
     tree = ast.parse((ROOT / "workloads" / "mnist.py").read_text())

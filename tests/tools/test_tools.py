@@ -131,53 +131,6 @@ def test_the_build_of_pytorch_follows_the_driver(checkout: Checkout, machine: st
     assert [call.rpartition(" ")[2] for call in checkout.calls if "pip" in call] == [f"requirements/torch-{lock}.lock"]
 
 
-MISSING = "ERROR: No matching distribution found for torch==2.13.0+cpu"
-
-
-def test_where_there_is_no_cpu_build_the_other_is_taken_and_said(checkout: Checkout) -> None:
-    checkout.venv(f'case "$*" in *cpu.lock) echo "{MISSING}" >&2; exit 1 ;; esac')
-    code, said = checkout.setup("torch", TORCH="cpu")
-    assert code == 0
-    assert "several GB" in said.splitlines()[-1]
-    # With an extra index, pip takes a package of the same name from whichever has the higher version.
-    assert "extra-index-url" not in said
-    assert checkout.calls[-1].endswith("requirements/torch-cuda.lock")
-
-
-def test_any_other_failure_of_pip_is_shown_and_ends_it(checkout: Checkout) -> None:
-    """A full disk must not lead to a download that is ten times larger."""
-    checkout.venv('echo "ERROR: No space left on device" >&2; exit 1')
-    code, said = checkout.setup("torch", TORCH="cpu")
-    assert code == 1
-    assert said.splitlines()[-1] == "ERROR: No space left on device"
-    assert len([call for call in checkout.calls if "pip" in call]) == 1
-
-
-def test_the_headless_shell_is_installed_beside_a_whole_chromium(checkout: Checkout) -> None:
-    """Only where the system offers it and the user may install it; tests of pages are slower without it."""
-    checkout.program("chromium", "")
-    checkout.program("firefox", "")
-    checkout.program("apt-get", "")
-    checkout.program("apt-cache", "exit 100")
-    assert checkout.setup("browser") == (0, "")
-    checkout.program("id", "echo 0")
-    assert checkout.setup("browser") == (0, "")
-    checkout.program("apt-cache", "")
-    assert checkout.setup("browser") == (0, "setup: installing chromium-headless-shell with apt-get\n")
-    checkout.program("chromium-headless-shell", "")
-    assert checkout.setup("browser") == (0, "")
-
-
-def test_root_installs_a_browser_and_others_see_how(checkout: Checkout) -> None:
-    """The step succeeds either way, because other tests need no browser."""
-    code, said = checkout.setup("browser")
-    assert (code, said.count("\n")) == (0, 1)
-    assert "sudo apt-get install chromium-headless-shell firefox-esr" in said
-    checkout.program("id", "echo 0")
-    checkout.program("apt-get", "")
-    assert checkout.setup("browser") == (0, "setup: installing chromium-headless-shell firefox-esr with apt-get\n")
-
-
 def test_a_browser_that_cannot_be_installed_is_no_failure(checkout: Checkout) -> None:
     checkout.program("id", "echo 0")
     checkout.program("apt-get", "exit 100")

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -56,38 +56,23 @@ def changed(path: Path, *statements: str) -> Path:
 # The file.
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "gone.sqlite").message.endswith("does not exist")
-
-
-def test_a_folder(tmp_path: Path) -> None:
-    assert "is not a file" in refusal(tmp_path).message
-
-
-def test_a_pipe_does_not_block(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.sqlite")
-    assert "is not a file" in refusal(tmp_path / "pipe.sqlite").message
-
-
-def test_an_empty_file(tmp_path: Path) -> None:
-    (tmp_path / "empty.sqlite").touch()
-    assert refusal(tmp_path / "empty.sqlite").message == "empty.sqlite is empty"
-
-
-def test_a_file_of_another_kind(tmp_path: Path) -> None:
-    """A file that is not an SQLite database is refused, such as a .nsys-rep under a wrong name."""
-    (tmp_path / "report.sqlite").write_bytes(b"QDSTRM" + bytes(5000))
-    assert "is not a SQLite file" in refusal(tmp_path / "report.sqlite").message
-
-
-def test_a_file_of_another_program(tmp_path: Path) -> None:
-    error = refusal(changed(tmp_path / "browser.sqlite", "create table history (url text)"))
-    assert "not an export of nsys" in error.message
-
-
-def test_a_database_without_tables(tmp_path: Path) -> None:
-    path = changed(tmp_path / "bare.sqlite", "create table x (y)", "drop table x")
-    assert "not an export of nsys" in refusal(path).message
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path, "does not exist"),
+        (lambda path: path.mkdir(), "is not a file"),
+        (os.mkfifo, "is not a file"),
+        (lambda path: path.touch(), "is empty"),
+        (lambda path: path.write_bytes(b"QDSTRM" + bytes(5000)), "is not a SQLite file"),
+        (lambda path: changed(path, "create table history (url text)"), "not an export of nsys"),
+        (lambda path: changed(path, "create table x (y)", "drop table x"), "not an export of nsys"),
+    ],
+    ids=["missing", "folder", "pipe", "empty", "of nsys itself", "of another program", "without tables"],
+)
+def test_what_is_no_export_is_named(make: Callable[[Path], object], words: str, tmp_path: Path) -> None:
+    """A pipe does not block."""
+    make(tmp_path / "x.sqlite")
+    assert words in refusal(tmp_path / "x.sqlite").message
 
 
 def test_a_file_without_read_permission(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,14 +43,6 @@ def test_counts_and_sums_are_those_of_sqlite(captures: Captures, real_trace: Rea
 
 
 @every_capture
-def test_ranges_are_those_of_sqlite(captures: Captures, real_trace: RealTrace, name: str) -> None:
-    frame = real_trace(name).frames["ranges"]
-    texts = "select count(*), count(distinct coalesce(s.value, n.text)) from NVTX_EVENTS n"
-    join = "left join StringIds s on s.id = n.textId where eventType in (59, 60, 70, 71)"
-    assert (len(frame), frame["text"].nunique()) == answer(captures(name), f"{texts} {join}")
-
-
-@every_capture
 def test_nothing_of_a_real_capture_is_left_out(real_trace: RealTrace, name: str) -> None:
     assert real_trace(name).dropped == {}
 
@@ -84,24 +76,6 @@ def test_a_real_capture_says_how_it_was_made(real_trace: RealTrace, name: str) -
     assert session.duration_ns > 0
     assert re.match(r"20\d\d-\d\d-\d\dT", session.started_utc)
     assert session.secrets == ()
-
-
-def test_two_gpus_of_one_process(real_trace: RealTrace) -> None:
-    trace = real_trace("alexnet_data_parallel_2gpu")
-    assert [(gpu.device_id, gpu.compute_capability, gpu.sm_count) for gpu in trace.gpus] == [
-        (0, (9, 0), 132),
-        (1, (9, 0), 132),
-    ]
-    assert set(trace.frames["kernels"]["device_id"]) == {0, 1}
-
-
-def test_a_graph_hides_or_shows_its_kernels(real_trace: RealTrace) -> None:
-    """Two captures of the same program show 24 kernels in each of 50 graph launches, or only the 50 graphs."""
-    nodes, whole = real_trace("cuda_graph_node_trace"), real_trace("cuda_graph_graph_trace")
-    assert (nodes.session.graph_trace, whole.session.graph_trace) == ("Node", "Graph")
-    assert len(whole.frames["graphs"]) == 50
-    assert len(nodes.frames["kernels"]) - len(whole.frames["kernels"]) == 50 * 24
-    assert int((nodes.frames["kernels"]["graph_node_id"] > 0).sum()) == 50 * 24
 
 
 def test_the_oldest_nsys_knows_ranges_domains_and_threads(real_trace: RealTrace) -> None:

@@ -38,17 +38,6 @@ def test_a_path_may_hold_bytes_that_are_no_utf8(path: Path, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [odd]
 
 
-def test_rows_come_as_python_values(path: Path) -> None:
-    with opened(path) as export:
-        rows = export.rows(queries.columns_of("CUPTI_ACTIVITY_KIND_KERNEL", ("start", "graphNodeId")))
-    assert rows == [(index, None) for index in range(5)]
-
-
-def test_a_query_on_a_missing_table_is_an_error(path: Path) -> None:
-    with opened(path) as export, pytest.raises(ExportError, match=r"cannot read x\.sqlite: .*no such table: NOWHERE"):
-        export.rows(queries.row_count("NOWHERE"))
-
-
 def test_an_error_names_the_table(path: Path) -> None:
     with opened(path) as export, pytest.raises(ExportError, match=r"cannot read table NOWHERE of x\.sqlite"):
         list(export.batches(queries.row_count("NOWHERE"), "NOWHERE"))

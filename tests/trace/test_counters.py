@@ -61,11 +61,6 @@ def test_one_metric_number_may_mean_two_counters_on_two_kinds_of_gpu() -> None:
     assert samples(trace_of(builder)) == [(1, 0, "SM Active", 5), (1, 1, "Tensor Active", 6)]
 
 
-def test_samples_are_sorted_by_time() -> None:
-    trace = trace_of(ExportBuilder().metric("SM Active", [(30, 3), (10, 1), (20, 2)]))
-    assert trace.frames["counters"]["value"].tolist() == [1, 2, 3]
-
-
 def test_values_that_are_no_percentage_are_left_out_and_counted() -> None:
     """The clock is no percentage at all, so it is neither read nor counted."""
     builder = ExportBuilder().metric("SM Active", [(1, -1), (2, 100), (3, 10**12)])
@@ -80,25 +75,9 @@ def test_an_export_without_counters_says_so() -> None:
     assert trace.counter_names == ()
 
 
-def test_samples_without_names_are_not_read() -> None:
-    builder = ExportBuilder().metric("SM Active", [(1, 2)]).without("TARGET_INFO_GPU_METRICS")
-    trace = trace_of(builder)
-    assert len(trace.frames["counters"]) == 0
-    assert trace.counter_names == ()
-
-
 def test_a_value_that_is_not_a_number_is_an_error_that_names_the_column(tmp_path: Path) -> None:
     path = ExportBuilder().metric("SM Active", [(1, 2), (2, 3)]).write(tmp_path / "x.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("update GPU_METRICS set value = 'much'")
     with pytest.raises(ExportError, match="column value of GPU_METRICS"):
         load_export(path)
-
-
-def test_the_values_of_other_counters_do_not_matter(tmp_path: Path) -> None:
-    """Only the rows of shown counters are read."""
-    builder = ExportBuilder().metric("SM Active", [(1, 2)]).metric("Clock [MHz]", [(1, 2)], number=1)
-    path = builder.write(tmp_path / "x.sqlite")
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("update GPU_METRICS set value = 'much' where metricId = 1")
-    assert samples(load_export(path)) == [(1, 0, "SM Active", 2)]

@@ -147,13 +147,6 @@ def test_a_message_loses_its_folders(message: str, clean: str) -> None:
     assert Cleaner(ANN).message(message) == clean
 
 
-@given(st.text(), st.sampled_from(["text", "symbol", "file", "message"]))
-def test_without_identifying_words_only_folders_change(text: str, way: str) -> None:
-    """Cleaning a second time changes nothing."""
-    clean = getattr(Cleaner(ANN), way)
-    assert clean(clean(text)) == clean(text)
-
-
 @given(st.text(max_size=20), st.sampled_from(ANN.names + ANN.secrets + ANN.folders), st.text(max_size=20))
 def test_no_identifying_word_stays_between_others(before: str, word: str, after: str) -> None:
     assert word not in Cleaner(ANN).text(f"{before} {word} {after}")

@@ -9,7 +9,6 @@ from export_builder import ExportBuilder, trace_of
 from nsyswrap.base.errors import ExportError
 from nsyswrap.model import Gpu
 from nsyswrap.trace.load import load_export
-from nsyswrap.trace.schema import columns_in
 from nsyswrap.trace.tables import Trace
 
 LAUNCH = ["grid_blocks", "block_threads", "registers", "shared_bytes", "shared_executed_bytes"]
@@ -31,12 +30,6 @@ def test_a_launch_is_read() -> None:
     assert launch(trace_of(built)) == [65536 * 65535 * 3, 64, 40, 1048, 32768]
 
 
-def test_an_empty_value_reads_as_0() -> None:
-    """A product with a missing factor is missing."""
-    built = ExportBuilder().kernel(0, 9, "k", gridY=None, blockX=None, registers=None, staticSharedMemory=None)
-    assert launch(trace_of(built)) == [0] * 5
-
-
 @pytest.mark.parametrize(
     ("column", "place"),
     [("gridZ", 0), ("blockY", 1), ("registersPerThread", 2), ("dynamicSharedMemory", 3), ("sharedMemoryExecuted", 4)],
@@ -56,11 +49,6 @@ def test_an_impossible_number_is_damage(tmp_path: Path) -> None:
         path = ExportBuilder().kernel(0, 9, "k", **columns).write(tmp_path / "damaged.sqlite")
         with pytest.raises(ExportError, match=r"(grid|block)X \* "):
             load_export(path)
-
-
-def test_the_columns_of_a_product() -> None:
-    assert columns_in("gridX * gridY * gridZ") == {"gridX", "gridY", "gridZ"}
-    assert columns_in("graphNodeId") == {"graphNodeId"}
 
 
 def test_the_limits_of_a_gpu_are_read() -> None:

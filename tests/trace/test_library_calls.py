@@ -74,11 +74,6 @@ def test_events_of_openacc_are_named_by_their_kind() -> None:
     assert [name for *_, name in calls(trace_of(built))] == ["OpenACC enqueue launch", "OpenACC wait", "OpenACC alloc"]
 
 
-def test_an_export_without_such_calls_lacks_the_table() -> None:
-    trace = trace_of(ExportBuilder().kernel(0, 1))
-    assert (calls(trace), LIBRARY_CALLS.name in trace.absent) == ([], True)
-
-
 def test_a_redacted_export_keeps_the_calls(tmp_path: Path) -> None:
     """Their names are those of a standard, and their times are numbers."""
     built = called("MPI_COLLECTIVES_EVENTS", "MPI_Allreduce", 5, 8, ExportBuilder().kernel(0, 1))

@@ -11,7 +11,6 @@ from export_builder import (
     DEVICE_TO_HOST,
     DOMAIN,
     MAIN,
-    PID,
     PROCESS,
     PUSH_POP,
     START_END,
@@ -80,11 +79,6 @@ def test_names_are_read_by_their_ids() -> None:
     assert [trace.text(name) for name in trace.frames["calls"]["name_id"]] == ["cudaLaunchKernel", "cudaMemcpyAsync"]
 
 
-def test_an_id_without_a_text_shows_its_number() -> None:
-    trace = trace_of(ExportBuilder().kernel(1, 2, demangledName=99))
-    assert trace.text(99) == "[id 99]"
-
-
 def test_an_export_without_labels_has_the_ones_of_nsys() -> None:
     """The numbers of copy kinds and memory kinds are the same in all versions of nsys."""
     builder = ExportBuilder().kernel(1, 2)
@@ -98,11 +92,6 @@ def test_an_export_without_names_is_an_error() -> None:
     """Without names no collective, no step and no phase could be found, as if the program had none."""
     with pytest.raises(ExportError, match=r"the names of kernels, calls and ranges are missing \(table StringIds\)"):
         trace_of(ExportBuilder().kernel(1, 2).without("StringIds"))
-
-
-def test_a_kernel_shares_its_correlation_with_its_launch() -> None:
-    trace = trace_of(busy())
-    assert trace.frames["kernels"]["correlation_id"][0] == trace.frames["calls"]["correlation_id"][0] != 0
 
 
 def test_graphs_traced_as_a_whole_are_read() -> None:
@@ -147,12 +136,6 @@ def test_rows_of_equal_value_share_the_memory_of_one() -> None:
         shares[name] = values.strides[0] == 0
         assert shares[name] == (len(set(values.tolist())) == 1), name
     assert (shares["process"], shares["start"]) == (True, False)
-
-
-def test_columns_may_stand_in_any_order() -> None:
-    forwards, backwards = trace_of(busy()), trace_of(busy().backwards())
-    for name, frame in forwards.frames.items():
-        assert frame.equals(backwards.frames[name]), name
 
 
 @pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
@@ -259,13 +242,6 @@ def test_marks_and_other_events_are_not_ranges() -> None:
     assert trace.event_counts["NVTX"] == 3
 
 
-def test_domains_of_two_processes_may_share_a_number() -> None:
-    other = global_id(77, 78)
-    builder = ExportBuilder().domain("mine", 1).domain("yours", 1, thread=other)
-    builder.range("a", 1, 2, domain=1).range("b", 3, 4, domain=1, thread=other).range("c", 5, 6, domain=0)
-    assert rows(trace_of(builder), "ranges", "text", "domain") == [("a", "mine"), ("b", "yours"), ("c", "")]
-
-
 def test_a_domain_may_be_named_by_an_id() -> None:
     builder = ExportBuilder()
     builder.row("NVTX_EVENTS", start=0, kind=DOMAIN, domain=1, thread=MAIN, textId=builder.string("registered"))
@@ -277,22 +253,6 @@ def test_devices_are_the_physical_ones() -> None:
     builder = ExportBuilder().visible_device(0, gpu=1).visible_device(1, gpu=0)
     builder.kernel(1, 2, device=0).kernel(3, 4, device=1).kernel(5, 6, device=0, process=global_id(77))
     assert trace_of(builder).frames["kernels"]["device_id"].tolist() == [1, 0, 0]
-
-
-def test_a_visible_device_without_a_gpu_stays_as_it_is() -> None:
-    builder = ExportBuilder().row("TARGET_INFO_CUDA_DEVICE", gpuId=None, cudaId=0, pid=PID).kernel(1, 2)
-    assert trace_of(builder).frames["kernels"]["device_id"].tolist() == [0]
-
-
-def test_labels_come_from_the_export() -> None:
-    trace = trace_of(ExportBuilder())
-    assert trace.copy_kinds[1] == "Host-to-Device"
-    assert trace.memory_kinds[0] == "Pageable"
-
-
-def test_rows_are_counted_by_family() -> None:
-    """A kernel, a copy, a memset and two calls are what nsys counts as CUDA events."""
-    assert trace_of(busy()).event_counts == {"CUDA": 5, "NVTX": 1}
 
 
 def repeated(builder: ExportBuilder, path: Path, table: str, count: int, **columns: str) -> Path:

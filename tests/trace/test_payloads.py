@@ -113,11 +113,6 @@ def test_a_domain_may_be_named_by_a_registered_text(tmp_path: Path) -> None:
     assert json.loads(text or "") == CALL
 
 
-def test_an_export_without_domains_keeps_no_payload(tmp_path: Path) -> None:
-    builder = collective(json.dumps(CALL)).without("NVTX_EVENTS", "domainId")
-    assert kept(builder, tmp_path) == [None]
-
-
 @pytest.mark.parametrize("thread", [MAIN, global_id(1, 9)])
 def test_threads_of_one_process_share_a_domain(tmp_path: Path, thread: int) -> None:
     (text,) = kept(collective(json.dumps(CALL), thread=thread), tmp_path)

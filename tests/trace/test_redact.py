@@ -294,40 +294,6 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "there.sqlite").read_text() == "mine"
 
 
-def test_an_existing_file_is_replaced_by_force(tmp_path: Path) -> None:
-    path = full().write(tmp_path / "whole.sqlite")
-    (tmp_path / "there.sqlite").write_text("mine")
-    redact(path, tmp_path / "there.sqlite", force=True)
-    assert len(load_export(tmp_path / "there.sqlite").frames["kernels"]) == 1
-
-
-def test_the_export_itself_is_never_replaced(tmp_path: Path) -> None:
-    path = full().write(tmp_path / "whole.sqlite")
-    (tmp_path / "link.sqlite").symlink_to(path)
-    for target in (path, tmp_path / "link.sqlite"):
-        with pytest.raises(UsageError, match="is the export itself"):
-            redact(path, target, force=True)
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    path = full().write(tmp_path / "whole.sqlite")
-    with pytest.raises(NsyswrapError, match=r"cannot write .*: no such file or directory"):
-        redact(path, tmp_path / "gone" / "x.sqlite")
-
-
-def test_a_target_that_is_a_folder_is_named(tmp_path: Path) -> None:
-    path = full().write(tmp_path / "whole.sqlite")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(NsyswrapError, match=r"cannot write .*: is a directory"):
-        redact(path, tmp_path / "folder", force=True)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "whole.sqlite"]
-
-
-def test_an_export_without_texts_is_redacted(redacted: Redacted) -> None:
-    shared = redacted(ExportBuilder().kernel(1, 2).without("StringIds"))
-    assert query(shared, "select start, end from CUPTI_ACTIVITY_KIND_KERNEL") == [(1, 2)]
-
-
 def test_a_broken_export_leaves_nothing_behind(tmp_path: Path) -> None:
     path = full().write(tmp_path / "whole.sqlite")
     content = bytearray(path.read_bytes())

@@ -20,11 +20,6 @@ def test_a_sample_has_its_time_thread_and_stack() -> None:
     assert samples(trace) == [(5, thread(9), (Frame(*INNER), Frame(*OUTER)))]
 
 
-def test_samples_are_sorted_by_time() -> None:
-    builder = ExportBuilder().python_sample(9, [OUTER]).python_sample(5, [INNER])
-    assert [start for start, *_ in samples(trace_of(builder))] == [5, 9]
-
-
 def test_equal_stacks_share_a_code() -> None:
     """Equal stacks have the same code, whatever the state of the thread is."""
     builder = (
@@ -33,19 +28,6 @@ def test_equal_stacks_share_a_code() -> None:
     trace = trace_of(builder)
     assert trace.frames["samples"]["stack"].tolist() == [0, 1, 0]
     assert len(trace.stacks) == 2
-
-
-def test_the_order_of_rows_does_not_matter() -> None:
-    builder = ExportBuilder()
-    for at in range(30):
-        builder.python_sample(at, [("f", "a.py", at % 7), OUTER], thread=thread(at % 3))
-    assert samples(trace_of(builder)) == samples(trace_of(builder.shuffled(5)))
-
-
-def test_names_are_those_of_python() -> None:
-    """Nsys escapes names as HTML; the reader restores them."""
-    trace = trace_of(ExportBuilder().python_sample(5, [("&lt;module&gt;", "&lt;frozen runpy&gt;", 1)]))
-    assert trace.stacks == ((Frame("<module>", "<frozen runpy>", 1),),)
 
 
 def test_home_folders_are_not_kept() -> None:
@@ -83,14 +65,3 @@ def test_other_marks_are_not_samples() -> None:
     builder.row("NVTX_EVENTS", start=2, kind=MARK, thread=MAIN, jsonText='{"loss": 0.5}')
     trace = trace_of(builder)
     assert (samples(trace), trace.dropped) == ([], {})
-
-
-def test_samples_without_payloads_are_not_read() -> None:
-    """Nsys exports payloads only with --include-json=true."""
-    trace = trace_of(ExportBuilder().python_sample(5, [OUTER]).range("x", 1, 2).without("NVTX_EVENTS", "jsonText"))
-    assert "samples" in trace.absent
-    assert "ranges" not in trace.absent
-
-
-def test_existing_samples_are_not_absent() -> None:
-    assert "samples" not in trace_of(ExportBuilder().python_sample(5, [OUTER])).absent

@@ -54,21 +54,8 @@ def test_ids_that_repeat_are_codes() -> None:
         assert found.among(found.ids > 5).tolist() == [True, True, True, False]
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_an_empty_table_has_no_ids(spec: TableSpec) -> None:
-    for name in spec.coded:
-        found = tables.coded(spec.empty(), name)
-        assert (len(found.codes), len(found.ids)) == (0, 0)
-
-
 def test_a_text_is_found_by_its_id() -> None:
     assert trace(_17="gemm").text(17) == "gemm"
-
-
-def test_a_column_is_an_array_of_its_type() -> None:
-    values = tables.array(trace()[tables.KERNELS], "start")
-    assert isinstance(values, np.ndarray)
-    assert values.dtype == np.int64
 
 
 @given(st.integers(0, 0xFFFFFF), st.integers(0, 0xFFFFFF))

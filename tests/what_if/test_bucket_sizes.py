@@ -42,11 +42,6 @@ def test_the_last_of_three_buckets_stays_alone() -> None:
     assert given.doubled(20).length.tolist() == [80, 50]
 
 
-def test_nothing_after_the_pass_is_nothing_to_save() -> None:
-    given = buckets([100, 200], [50, 50])
-    assert given.end == given.divided(2, 0).end == given.doubled(0).end == 400
-
-
 def trained(sizes: tuple[int, ...] = (), lengths: tuple[int, int] = (100, 100)) -> ExportBuilder:
     """Return steps with two kernels of 200 us, and a bucket of 100 us behind each; with sizes, NCCL recorded them.
 

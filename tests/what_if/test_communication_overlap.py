@@ -124,14 +124,6 @@ def test_overlap_removes_the_hidden_collectives() -> None:
     assert saved_us(simulation, beside) == MEASURED * 299
 
 
-def test_time_that_kernels_lose_is_not_saved() -> None:
-    """Kernels take twice as long while a collective runs, so half of the saving is lost again."""
-    simulation = simulate_trace(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
-    change = beside(simulation).change
-    assert change.factor == pytest.approx([1 / 2] * 6 * MEASURED)
-    assert saved_us(simulation, beside) == pytest.approx(MEASURED * 6 * 49 / 2, abs=1)
-
-
 def test_averaging_takes_a_part_of_a_pass_of_the_optimizer() -> None:
     """The optimizer's kernel takes 20 µs a step. Division takes 2/7 of that."""
     builder = trained(ExportBuilder().gpu(), 132, 6)

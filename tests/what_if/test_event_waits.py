@@ -11,7 +11,7 @@ from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.trace.tables import CALLS, NO_ID, Trace, array
 from nsyswrap.what_if.cpu_nodes import HostSources, find_host
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.gpu_nodes import NONE, queue_operations
+from nsyswrap.what_if.gpu_nodes import queue_operations
 from nsyswrap.what_if.sync_waits import Recorded, find_recorded
 
 RECORDS, WAITS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
@@ -62,12 +62,6 @@ def test_an_event_that_is_recorded_again_is_another() -> None:
     """The last record before the wait counts, and records after it do not."""
     program = two_kernels().recorded(5, 30).recorded(5, 50).recorded(6, 30).waited(5, 240, 243).recorded(5, 300)
     assert found(trace_of(program)).operation.tolist() == [1]
-
-
-def test_an_event_of_an_empty_stream_waits_for_nothing() -> None:
-    assert found(trace_of(two_kernels().recorded(5, 5).waited(5, 240, 243))).operation.tolist() == [NONE]
-    assert found(trace_of(two_kernels().recorded(5, 30, stream=8).waited(5, 240, 243))).operation.tolist() == [NONE]
-    assert found(trace_of(two_kernels().recorded(5, 30, device=1).waited(5, 240, 243))).operation.tolist() == [NONE]
 
 
 def test_a_wait_is_not_for_an_operation_that_ended_after_it() -> None:

@@ -10,12 +10,6 @@ from nsyswrap.what_if.fixed_step import CurrentStep, typical
 WHOLE = window(0, 1260)
 
 
-def test_the_mean_step_counts() -> None:
-    """The median of ten steps is 100 ns, and their mean is 126 ns."""
-    found = typical(StepTimes(10, 100, total_ns=1260), WHOLE)
-    assert found == CurrentStep(Interval(126, 126, 126), 1260, 10, is_recorded=True)
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_one_step_is_no_step(count: int) -> None:
     assert typical(StepTimes(count, 100), WHOLE) is None

@@ -15,7 +15,6 @@ from nsyswrap.model import Finding, Severity
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
-from nsyswrap.what_if.changes.cuda_graphs import cuda_graphs
 from nsyswrap.what_if.changes.loader_work import loader_work
 from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
@@ -93,26 +92,11 @@ def test_the_saving_of_more_workers_comes_true(sample: RealTrace) -> None:
     assert saving_of(found).point == pytest.approx(saved, rel=0.05)
 
 
-def test_the_second_cause_of_a_starved_run_saves_little(sample: RealTrace) -> None:
-    """CPU time takes more than 60 ms, but without it the loop would only wait longer for its data loader."""
-    found = _finding(build_report(sample("mnist-1-worker")).findings, "idle/cpu")
-    assert found.lost_ns > 60e6
-    assert saving_of(found).point < 2e6
-
-
 def test_with_enough_workers_launches_are_the_limit(sample: RealTrace) -> None:
     """CPU time between launches, which saves almost nothing with one worker, now saves more than 30 ms."""
     found = build_report(sample("mnist-8-workers")).findings[0]
     assert found.rule == "launches/launch_bound"
     assert saving_of(found).low > 30e6
-
-
-def test_the_lock_of_the_interpreter_is_not_a_loader_that_sets_the_pace(real_context: RealContext) -> None:
-    """Batches are ready in this run. Its threads share the interpreter, whose lock it waits for in the data phase."""
-    context = real_context("mnist_counters_python")
-    assert not simulate(context).graph.is_batch.any()
-    found = predict(simulate(context), cuda_graphs)
-    assert saving_of(found).high > 5e6
 
 
 @simulated

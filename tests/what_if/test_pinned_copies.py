@@ -75,10 +75,6 @@ def test_a_measured_rate_counts_for_its_direction(direction: int, name: str) -> 
     assert "is not known here" in pinned_copies(unknown).assumed
 
 
-def test_pinned_copies_are_never_slower() -> None:
-    assert factors(simulation_of(trace_of(copies()), {UP: CopyRate(1e6, 2e6)})) == [1.0] * 5
-
-
 def test_small_pageable_copies_are_not_faster_when_pinned() -> None:
     """Below 64 KiB the driver stages nothing, so the rate of pinned copies is not needed."""
     simulation = simulation_of(trace_of(copies((1 << 16) - 1)))

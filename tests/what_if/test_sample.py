@@ -27,11 +27,6 @@ def window(end: int, source: str = "steps") -> Window:
 MOST = 10
 
 
-def test_a_small_window_is_simulated_as_a_whole() -> None:
-    found = choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100), MOST)
-    assert (found.window, found.steps, found.scale) == (window(100), 2, 1.0)
-
-
 @pytest.mark.parametrize(("operations", "scale"), [(12_000, 1), (12_001, 12_001 / 12_000)])
 def test_a_window_of_up_to_12000_operations_is_simulated_as_a_whole(operations: int, scale: float) -> None:
     found = choose_sample(np.arange(operations), steps(), window(operations))

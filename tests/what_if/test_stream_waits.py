@@ -65,11 +65,6 @@ def test_the_last_record_before_the_wait_counts() -> None:
     assert begins_at(again) == begins_at(program().recorded(5, 50).waits(5, 60))
 
 
-def test_another_stream_s_wait_does_not_hold_it() -> None:
-    free = begins_at(program())
-    assert begins_at(program().recorded(5, 50).waits(5, 60, stream=15)) == free
-
-
 def test_a_wait_after_the_launch_does_not_hold_it() -> None:
     assert begins_at(program().recorded(5, 50).waits(5, 900)) == begins_at(program())
 

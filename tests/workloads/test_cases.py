@@ -7,11 +7,9 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 STEPS = 2
 TRAINING = {"data", "copy", "forward", "backward", "optimizer"}
 TINY = ["--images", "8", "--batch-size", "2", "--workers", "0"]
@@ -78,14 +76,6 @@ def test_pictures_are_the_same_from_files_and_packed_and_wherever_normalized(
 
 
 @pytest.mark.usefixtures("shared")
-def test_patches_give_what_pytorch_convolves() -> None:
-    convolution = importlib.import_module("convolution")
-    images, filters = torch.randn(2, 3, 28, 28), torch.randn(4, 3, 5, 5)
-    expected = torch.nn.functional.conv2d(images, filters)
-    torch.testing.assert_close(convolution.by_patches(images, filters), expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
@@ -114,16 +104,6 @@ def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("shared")
-def test_images_of_the_pipeline_are_cropped_and_normalized() -> None:
-    pipeline = importlib.import_module("image_pipeline")
-    white = torch.full((3, pipeline.SIDE, pipeline.SIDE), 255, dtype=torch.uint8)
-    batch = pipeline.prepared([white, torch.zeros_like(white)], torch.Generator().manual_seed(0))
-    assert batch.shape == (2, 3, pipeline.KEPT, pipeline.KEPT)
-    assert batch[0].unique().tolist() == [2.0]
-    assert batch[1].unique().tolist() == [-2.0]
-
-
-@pytest.mark.usefixtures("shared")
 def test_no_range_of_the_pipeline_is_open_when_a_batch_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """An open range would be closed by the wrong call, because NVTX always ends the range that began last."""
     pipeline, common = importlib.import_module("image_pipeline"), importlib.import_module("common")
@@ -142,21 +122,6 @@ def test_no_range_of_the_pipeline_is_open_when_a_batch_is_handed_on(monkeypatch:
     for batch in pipeline.batches([Path("a.jpg")], chosen, torch.device("cpu")):
         assert batch.shape[0] == 1
         assert opened == []
-
-
-@pytest.mark.usefixtures("shared")
-def test_a_png_comes_back_and_a_damaged_one_is_refused() -> None:
-    png = importlib.import_module("pictures.png")
-    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
-    content = png.encode(pixels)
-    assert (png.decode(content) == pixels).all()
-    for length in range(len(content)):
-        with pytest.raises(png.PngError):
-            png.decode(content[:length])
-    damaged = bytearray(content)
-    damaged[50] ^= 1
-    with pytest.raises(png.PngError, match="damaged"):
-        png.decode(bytes(damaged))
 
 
 @pytest.mark.usefixtures("shared")

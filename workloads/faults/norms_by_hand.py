@@ -10,7 +10,7 @@ from faults import compiling, training
 
 SHAPE = "gated linear layers with norms by hand, trained in bfloat16"
 LIBRARY = ""
-EXPECTS = {"": ("compute/unfused",), "--fixed": ()}
+EXPECTS = {"": ("compute/norm_by_parts",), "--fixed": ()}
 
 WIDTH, ROWS, LAYERS = 2048, 32768, 4
 

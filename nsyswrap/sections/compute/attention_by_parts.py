@@ -11,7 +11,7 @@ product of what they made. All else in that module on a tensor of the scores' sh
 casts, and the same in the backward pass.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -21,11 +21,12 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.events.alternatives import Alternative
+from nsyswrap.events.operations import COPY
 from nsyswrap.events.xray_record import Argument, RecordedOperator, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Gpu
 from nsyswrap.operators.candidates import sequence_candidates
-from nsyswrap.operators.join import JoinedKernels
+from nsyswrap.operators.join import JoinedKernels, find_launchers
 from nsyswrap.operators.observed_calls import BACKWARD, OperatorCall
 from nsyswrap.operators.peak import KernelRates, find_rates
 from nsyswrap.operators.work import ATTENTION, plain
@@ -36,6 +37,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     OperatorWindow,
     all_tensors,
     factors,
+    inputs,
     of_calls,
     outputs,
 )
@@ -56,8 +58,9 @@ MASKS = frozenset({"add", "add_", "sub", "sub_", "where", "masked_fill", "masked
 # Share of the peak that fused attention reaches, where the capture has none. Source: J. Shah et al.,
 # "FlashAttention-3", 2024: FlashAttention-2 reaches 35 % on an H100; on an A100 it is more.
 USUAL_SHARE = 0.35
-# The forward pass has the same two products. The backward pass computes one again, besides its four.
-REPEATED = 5 / 4
+# The forward pass has the same two products. The backward pass computes one again, besides its four. With a triangular
+# mask the fused kernels leave out the blocks that it hides: half of all.
+REPEATED, OF_TRIANGLE = 5 / 4, 0.5
 # Source: sdp_utils.cpp of PyTorch 2.11. FlashAttention: half precision, heads of at most 256, no mask. With cuDNN 9.15
 # or later, cuDNN comes first on GPUs of these generations: heads of at most 128, a multiple of 8. The memory-efficient
 # kernel wants heads of a multiple of 8 elements in half precision, of 4 in single.
@@ -95,6 +98,7 @@ class Attention(NamedTuple):
         width: Width of a head.
         dtype: Type of queries and keys.
         is_masked: Whether something is added to the scores, or chosen among them.
+        is_causal: Whether a triangular mask hides half of them.
     """
 
     place: Place
@@ -102,6 +106,7 @@ class Attention(NamedTuple):
     width: int
     dtype: str
     is_masked: bool
+    is_causal: bool
 
 
 def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
@@ -136,13 +141,18 @@ def by_parts(joined: JoinedKernels) -> Flags:
 
 def _parts_of(joined: JoinedKernels, found: Sequence[Attention]) -> Flags:
     """Return which kernels are parts of some attention, in all passes."""
+    return joined.exact & of_calls(joined, _is_part(found))
+
+
+def _is_part(found: Sequence[Attention]) -> Callable[[OperatorCall], bool]:
+    """Return what says whether a call is a part of some attention."""
     scores = {(each.place.module, each.scores) for each in found}
 
     def is_part(call: OperatorCall) -> bool:
         sizes = _sizes(all_tensors(call)) if scores else ()
         return any(size in sizes and _is_inside(call.module, module) for module, size in scores)
 
-    return joined.exact & of_calls(joined, is_part)
+    return is_part
 
 
 def _candidates(context: TraceContext, joined: JoinedKernels) -> tuple[AlternativeKernels, ...]:
@@ -195,7 +205,9 @@ def _around(calls: Sequence[OperatorCall], at: int) -> tuple[Attention, Sequence
     if scores not in _sizes(outputs(first)) or scores in _sizes(factors(first)) or scores != _size(factors(last)[0]):
         return None
     whole = [each for each in calls[before : after + 1] if each in {first, last, calls[at]} or each in parts]
-    return Attention(Place.of(first), scores, queries.shape[-1], queries.dtype, bool(names & MASKS)), whole
+    masks = [tensor for each in parts if plain(each.name) in MASKS for tensor in inputs(each)]
+    is_causal = any(_is_triangle(each, outputs(first)[0]) for each in masks)
+    return Attention(Place.of(first), scores, queries.shape[-1], queries.dtype, bool(names & MASKS), is_causal), whole
 
 
 def _softmax_size(call: OperatorCall) -> Size | None:
@@ -227,21 +239,27 @@ def _is_inside(module: str, outer: str) -> bool:
 
 def _fused(joined: JoinedKernels, mine: Flags, simulation: Simulation) -> WhatIf:
     """Return the change "fused attention": its products take the fused time, and all between them is gone."""
-    rates = find_rates(simulation.context, joined)
+    context, found = simulation.context, find_attention(joined.calls)
+    rates = find_rates(context, joined)
     share = _fused_share(joined, rates)
     repeated = np.where(of_calls(joined, lambda call: call.role == BACKWARD), REPEATED, 1.0)
-    needed = np.fmax(repeated * rates.compute_ns / share, _bytes_ns(simulation.context, joined, rates))
+    shown = np.where(_parts_of(joined, [each for each in found if each.is_causal]), OF_TRIANGLE, 1.0)
+    needed = np.fmax(shown * repeated * rates.compute_ns / share, _bytes_ns(context, joined, rates))
     length = np.maximum(joined.own_ns, 1)
     factor = np.where(rates.is_product, np.minimum(np.nan_to_num(needed / length, nan=1.0), 1.0), 0.0)
     chosen = mine & np.isin(joined.rows, simulation.operations)
-    rows, factor = joined.rows[chosen], factor[chosen]
+    launchers, ran = find_launchers(context), simulation.operations
+    copied = (context.operations.kind[ran] == COPY) & launchers.exact[ran] & (launchers.call[ran] >= 0)
+    is_part = np.array([_is_part(found)(each) for each in launchers.calls], np.bool_)
+    copies = ran[copied][is_part[launchers.call[ran[copied]]]]
+    rows, factor = np.append(joined.rows[chosen], copies), np.append(factor[chosen], np.zeros(len(copies)))
     change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
     what = WhatIf(
         change,
         f"fused attention runs at {units.share(share)} of the peak, computes one product again in the backward pass, "
         "and neither writes nor reads the scores",
     )
-    return with_measured(simulation, what, _candidates(simulation.context, joined))
+    return with_measured(simulation, what, _candidates(context, joined))
 
 
 def _fused_share(joined: JoinedKernels, rates: KernelRates) -> float:

@@ -48,7 +48,9 @@ MATRIX = 2
 BEST_MULTIPLE, LITTLE = 64, 1 / 16
 # Products have a like size within this factor of operations. Source: ours.
 LIKE_SIZE = 8
-# Share of the peak that an aligned product reaches, where the capture has none of like size. Source: Nsight Compute's
+# Operations of the smallest product by which the peaks of this GPU are measured: those of like size reach them.
+MEASURED = 2 * 4096**3
+# Share of the peak that an aligned product reaches, where nothing of like size is known. Source: Nsight Compute's
 # rules call a kernel bounded by a unit from 60 % of its peak on.
 USUAL_SHARE = 0.60
 
@@ -128,7 +130,9 @@ def paces(
         work = joined.calls[call].work
         operations = 0 if work is None else work.operations
         like = (size >= operations / LIKE_SIZE) & (size <= operations * LIKE_SIZE)
-        share = min(needed[like].sum() / own[like].sum(), 1.0) if like.any() else USUAL_SHARE
+        is_measured = operations >= MEASURED / LIKE_SIZE and bool(rates.is_measured[joined.call == call].any())
+        usual = 1.0 if is_measured else USUAL_SHARE
+        share = min(needed[like].sum() / own[like].sum(), 1.0) if like.any() else usual
         longer[at] = prod(after / before for before, after in sizes[call].items()) / share
     times: npt.NDArray[np.float64] = rates.needed_ns[slow] * longer[kernel] / np.maximum(joined.own_ns[slow], 1)
     return np.fmin(times, 1.0)  # a kernel whose work is unknown is not made faster
@@ -153,8 +157,8 @@ def aligned(
     """
     mine = np.isin(joined.rows[slow], simulation.operations)
     assumed = (
-        "these products run at the pace of aligned ones of like size in this capture, "
-        f"else at {units.share(USUAL_SHARE)} of the peak"
+        "these products run at the pace of aligned ones of like size in this capture, else of those measured on this "
+        f"GPU, else at {units.share(USUAL_SHARE)} of the peak"
     )
     what = faster(joined.rows[slow][mine], factors[mine], assumed, or_nothing=or_nothing)
     return with_measured(simulation, what, single_candidates(simulation.context, joined, slow, _padded))

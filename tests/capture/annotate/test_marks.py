@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from annotate_fixtures import Broken, Recorder
 
-from nsyswrap.capture.annotate import marks as module
 from nsyswrap.capture.annotate.marks import (
     AT,
     CHECKPOINT,
@@ -123,14 +122,6 @@ def test_a_call_whose_line_takes_long_to_find_has_no_range_where_none_is_wanted(
     assert recorder.lines == ["+tokenizer", "-tokenizer"]
 
 
-def test_many_lines_are_not_kept(marks: Marks, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_TEXTS", 1)
-    """After many different lines, new ones have only the text."""
-    save(marks)
-    save(marks)
-    assert recorder.lines[2] == "+torch.save"
-
-
 def test_the_line_is_that_of_the_program_s_own_code() -> None:
     """Code of installed packages and of the standard library is passed over; without other code, its line counts."""
     frame = sys._getframe()
@@ -182,12 +173,6 @@ def test_of_several_optimizers_the_first_defines_steps_while_it_steps(marks: Mar
     del second, optimizer
     marks.end_step(first)
     assert steps_of(recorder)[5:] == ["-step 3", "+step 4"]
-
-
-def test_an_optimizer_without_weak_references_defines_steps(marks: Marks, recorder: Recorder) -> None:
-    for _ in range(2):
-        marks.end_step("an object without weak references")
-    assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
 
 
 def test_threads_have_steps_and_calls_of_their_own(marks: Marks, recorder: Recorder) -> None:

@@ -100,23 +100,6 @@ def test_the_function_is_called_after_the_import_of_the_module(module: str) -> N
     assert seen == [1, 2]
 
 
-def test_two_functions_can_wait_for_one_module(module: str) -> None:
-    """Each is called once, and both hooks remove themselves."""
-    seen: list[int] = []
-    before = list(sys.meta_path)
-    after_import(module, lambda found: seen.append(found.VALUE))
-    after_import(module, lambda found: seen.append(found.VALUE + 1))
-    found = importlib.import_module(module)
-    assert (sorted(seen), sys.meta_path) == ([1, 2], before)
-    assert found.__spec__ is not None
-    assert "exec_module" not in vars(found.__spec__.loader)
-
-
-def test_other_and_missing_modules_are_left_to_other_finders() -> None:
-    finder = AfterImport("nowhere_at_all", print)
-    assert (finder.find_spec("json"), finder.find_spec("nowhere_at_all")) == (None, None)
-
-
 def test_a_loader_that_cannot_be_changed_still_loads() -> None:
     """It may have no instance attributes, or no exec_module."""
     watch = AfterImport("x", print)._watch  # noqa: SLF001 - odd loaders cannot be had otherwise

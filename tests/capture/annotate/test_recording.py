@@ -169,11 +169,6 @@ def test_recording_ends_after_a_hundred_steps_or_ten_seconds(recorded: int, ms: 
     assert Schedule("").ends(recorded, ms * MS) is ends
 
 
-def test_a_number_of_steps_is_kept() -> None:
-    """It may be less than five, and take longer than ten seconds."""
-    assert [Schedule("3").ends(each, 99_000 * MS) for each in (2, 3)] == [False, True]
-
-
 def test_steps_by_number_begin_and_end_there() -> None:
     """The last number is not recorded."""
     found = Schedule("200:230")
@@ -372,14 +367,6 @@ def test_steps_by_number_keep_the_last_hundred_before_as_steps_alone(tmp_path: P
     assert (alone["first_step"], len(alone["host_ns"])) == (100, 100)
 
 
-def test_the_first_steps_can_be_recorded(tmp_path: Path) -> None:
-    """Then there are no steps alone."""
-    program = Program(tmp_path, "0:2")
-    program.take(5)
-    assert program.recorded == [0, 1]
-    assert not (tmp_path / f"{os.getpid()}{ALONE_SUFFIX}").exists()
-
-
 def test_an_evaluation_is_part_of_no_step_alone(tmp_path: Path) -> None:
     """The step begins again with the next batch for training."""
     program = Program(tmp_path)
@@ -474,13 +461,6 @@ def test_a_forked_process_leaves_the_recording_to_its_parent(tmp_path: Path) -> 
     program.recording.write_alone()
     assert not (tmp_path / f"{BEGUN}.1").exists()
     assert not (tmp_path / f"{os.getpid()}{ALONE_SUFFIX}").exists()
-
-
-def test_the_rank_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "3")
-    program = Program(tmp_path)
-    program.take(15, 100)
-    assert program.written(ALONE_SUFFIX)["rank"] == 3
 
 
 def test_an_error_ends_nothing_but_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

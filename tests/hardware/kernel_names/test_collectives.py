@@ -1,11 +1,10 @@
 """Which kernels are communication, with their kind and library: real names, and names that only look like it."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
-from nsyswrap.hardware.kernel_names.collectives import CollectiveName, collective_name, is_collective, kind_of
+from nsyswrap.hardware.kernel_names.collectives import is_collective, kind_of
 
 # Real names, each with its kind. Sources: NVIDIA/nccl src/device, ROCm/rccl, microsoft/msccl.
 NCCL = (
@@ -292,22 +291,3 @@ def test_communication_is_what_the_rules_call_communication() -> None:
 @given(st.text(max_size=60))
 def test_any_text_is_a_collective_or_not(name: str) -> None:
     assert is_collective(name) == (classify(name).op == "comm")
-
-
-@pytest.mark.parametrize(
-    ("name", "library"),
-    [
-        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "nccl"),
-        ("void deep_ep::internode_ll::combine<true, 3, 10, 7168, 9>(void*, void*)", "deep_ep"),
-        ("void internode_ll::combine<true, 3, 10, 7168, 9>(void*, void*)", "deep_ep"),
-        ("void vllm::cross_device_reduce_1stage<__half, 2>(vllm::RankData*)", "vllm"),
-        ("void mscclpp::executionKernel<__half, mscclpp::LL16Packet>(int)", "mscclpp"),
-        ("void (anonymous namespace)::one_shot_all_reduce_kernel<c10::BFloat16, 16, -1>(c10::BFloat16**)", "pytorch"),
-        ("acme_allreduce_kernel", ""),
-    ],
-)
-def test_the_library_is_in_the_name(name: str, library: str) -> None:
-    """Kernels of different libraries are not of one communicator."""
-    found = collective_name(name)
-    assert isinstance(found, CollectiveName)
-    assert found.library == library

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ncu_fixtures import LAYOUT, SIMT, TRITON
+from ncu_fixtures import LAYOUT, TRITON
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.hardware.kernel_names.classify import FROM_FILE, Verdict, classify
@@ -23,12 +23,6 @@ def test_a_rule_from_a_file_comes_before_the_built_in_rules() -> None:
     assert classify(TRITON).verdict is Verdict.UNKNOWN
     found = classify(TRITON, (9, 0), learned)
     assert (found.verdict, found.precision, found.op, found.rule) == (Verdict.TENSOR, "bf16", "gemm", FROM_FILE)
-
-
-def test_a_whole_name_decides_for_that_kernel_alone() -> None:
-    learned = (NameRule(TRITON, is_prefix=False, verdict=Verdict.TENSOR),)
-    assert classify(f"{TRITON}1", learned=learned).rule != FROM_FILE
-    assert classify(SIMT, learned=learned).verdict is Verdict.SIMT_ELIGIBLE
 
 
 def test_a_prefix_decides_for_all_names_that_begin_with_it() -> None:

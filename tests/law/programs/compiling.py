@@ -58,45 +58,10 @@ def program_inductor_trains():
     graphs()
 
 
-def program_module_compile():
-    model = seeded()
-    model.compile(backend="eager")
-    print(digest(model(X)), digest(model(X)))
-    graphs()
-
-
-def program_function_first_then_module():
-    print(torch.compile(lambda x: x + 1, backend="eager")(X).sum())
-    print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
-    graphs()
-
-
-def program_uncompiled_call_first():
-    model = seeded()
-    print(digest(model(X)))
-    print(digest(torch.compile(model, backend="eager", fullgraph=True)(X)))
-    graphs()
-
-
 def program_training_first_then_compile():
     model = train()
     print(digest(model))
     print(digest(torch.compile(model.eval(), backend="eager", fullgraph=True)(X)))
-    graphs()
-
-
-def program_dynamic_shapes():
-    model = torch.compile(seeded(), backend="eager", dynamic=True)
-    for rows in (2, 3, 5):
-        print(digest(model(torch.ones(rows, 4))))
-    graphs()
-
-
-def program_mark_dynamic():
-    x = torch.ones(3, 4)
-    torch._dynamo.mark_dynamic(x, 0)
-    model = torch.compile(seeded(), backend="eager")
-    print(digest(model(x)), digest(model(torch.ones(7, 4))))
     graphs()
 
 
@@ -106,25 +71,6 @@ def program_graph_breaks():
     graphs()
     with failing():
         torch.compile(seeded(Breaking), backend="eager", fullgraph=True)(X)
-
-
-def program_recompiles():
-    model = torch.compile(seeded(), backend="eager", dynamic=False)
-    for rows in range(1, 12):
-        model(torch.ones(rows, 4))
-    graphs()
-
-
-def program_disable():
-    model = torch.compiler.disable(seeded())
-    print(digest(model(X)))
-
-    @torch.compiler.disable
-    def alone(x):
-        return x * 2
-
-    print(torch.compile(lambda x: alone(x) + 1, backend="eager")(X).sum())
-    graphs()
 
 
 def program_compiled_step_function():
@@ -148,27 +94,6 @@ def program_compiled_step_function():
     graphs()
 
 
-def program_custom_backend_sees_graph():
-    def show(graph, inputs):
-        print(
-            [
-                f"{node.op} {node.target if isinstance(node.target, str) else node.target.__name__}"
-                for node in graph.graph.nodes
-            ]
-        )
-        print(len(inputs))
-        return graph
-
-    print(digest(torch.compile(seeded(), backend=show)(X)))
-
-
-def program_explain():
-    found = torch._dynamo.explain(seeded(Breaking))(X)
-    print(found.graph_count, found.graph_break_count, found.op_count)
-    for reason in found.break_reasons:
-        print(reason.reason, [f"{frame.name} {frame.line}" for frame in reason.user_stack])
-
-
 def program_compiled_optimizer_and_module_calls():
     """A module with hooks of the program is compiled, and called in compiled code of a function."""
     model = seeded()
@@ -184,15 +109,6 @@ def program_compile_after_profiler():
     with profile(with_stack=True, with_modules=True):
         seeded()(X)
     print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
-    graphs()
-
-
-def program_inference_and_no_grad():
-    model = torch.compile(seeded(), backend="aot_eager")
-    with torch.inference_mode():
-        print(digest(model(X)))
-    with torch.no_grad():
-        print(digest(model(X)))
     graphs()
 
 

@@ -172,13 +172,6 @@ def program_import_system_after_torch():
     print([each.name for each in threading.enumerate()])
 
 
-def program_import_of_a_part_first():
-    import torch.nn.functional as F  # noqa: N812
-    from torch.optim import AdamW
-
-    print(F.relu(sys.modules["torch"].tensor([-1.0, 1.0])).tolist(), AdamW.__name__, gradients())
-
-
 def program_import_in_a_thread():
     def work():
         import torch
@@ -254,18 +247,6 @@ def program_torch_that_fails():
     print(importlib.import_module("torch").value, "torch" in sys.modules)
 
 
-def program_torch_that_is_hidden():
-    sys.modules["torch"] = None
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        print(type(error).__name__, error)
-    del sys.modules["torch"]
-    import torch
-
-    print(gradients())
-
-
 def program_torch_through_own_finder():
     class Finder:
         def find_spec(self, name, path=None, target=None):
@@ -277,31 +258,6 @@ def program_torch_through_own_finder():
     import torch
 
     print(gradients(), [type(each).__name__ for each in sys.meta_path])
-
-
-def program_torch_through_own_loader():
-    from importlib.machinery import PathFinder, SourceFileLoader
-
-    class Loader(SourceFileLoader):
-        __slots__ = ()
-
-        def exec_module(self, module):
-            print("executes", module.__name__)
-            super().exec_module(module)
-
-    class Finder:
-        @staticmethod
-        def find_spec(name, path=None, target=None):
-            if name != "torch":
-                return None
-            spec = PathFinder.find_spec(name, path)
-            spec.loader = Loader(spec.loader.name, spec.loader.path)
-            return spec
-
-    sys.meta_path.insert(0, Finder)
-    import torch
-
-    print(gradients(), type(torch.__loader__).__name__)
 
 
 def program_order_at_exit():
@@ -368,20 +324,6 @@ def program_child_whose_environment_is_its_own():
     python("-c", TRAINING, env={"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
 
 
-def program_closed_files():
-    model = linear()
-    print(gradients(model), flush=True)
-    os.closerange(3, 256)
-    print(gradients(model), flush=True)
-    with open("own.txt", "w") as file:
-        print(file.fileno(), gradients(model))
-        file.write("own")
-    print(Path("own.txt").read_text(), flush=True)
-    sys.stderr.close()
-    os.close(2)
-    print(gradients(model))
-
-
 def program_environment_changed():
     import torch
 
@@ -390,21 +332,6 @@ def program_environment_changed():
     torch.save(1, "a.pt")
     os.environ["NVTX_INJECTION64_PATH"] = "/gone"
     print(torch.load("a.pt"), gradients(), sorted(os.environ))
-
-
-def program_few_open_files_and_little_stack():
-    import resource
-
-    import torch
-
-    resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.setrecursionlimit(400)
-    threading.stack_size(512 * 1024)
-    print(gradients())
-    with failing():
-        kept = [open(__file__) for _ in range(30)]
-        print(len(kept))
 
 
 def program_ranges_of_the_program():
@@ -464,15 +391,6 @@ def program_spawned_ranks():
         port = free.getsockname()[1]
     python("ranks.py", str(port))
     print(*(Path(f"rank{rank}.txt").read_text() for rank in range(2)), sep="\n")
-
-
-def program_debugger():
-    Path("failing.py").write_text(
-        "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
-        "print(Net()(torch.ones(1)))\n"
-    )
-    commands = ("b failing.py:4", "c", "where", "up", "p self.training", "s", "s", "n", "c", "q")
-    python("-m", "pdb", *(part for each in commands for part in ("-c", each)), "failing.py")
 
 
 if __name__ == "__main__":

@@ -3,22 +3,15 @@
 import multiprocessing
 import os
 import random
-import threading
 
 import torch
 from program import digest, failing, run
 from torch.utils.data import (
-    BatchSampler,
-    ConcatDataset,
     DataLoader,
     Dataset,
     IterableDataset,
-    RandomSampler,
-    Subset,
     TensorDataset,
-    WeightedRandomSampler,
     get_worker_info,
-    random_split,
 )
 
 
@@ -50,11 +43,6 @@ def show(loader):
         print(batch.tolist() if isinstance(batch, torch.Tensor) else batch)
 
 
-def start(worker):
-    print("worker", worker, torch.initial_seed() % 1000, get_worker_info().num_workers, flush=True)
-    random.seed(worker)
-
-
 def program_order_and_random_numbers():
     torch.manual_seed(0)
     random.seed(0)
@@ -73,17 +61,6 @@ def program_forked_workers():
     print(multiprocessing.active_children(), digest(torch.get_rng_state()))
 
 
-def program_spawned_worker():
-    torch.manual_seed(0)
-    show(DataLoader(Squares(4), num_workers=1, multiprocessing_context="spawn"))
-    print(multiprocessing.active_children())
-
-
-def program_worker_of_fork_server():
-    torch.manual_seed(0)
-    show(DataLoader(Squares(4), num_workers=1, multiprocessing_context="forkserver", worker_init_fn=start))
-
-
 def program_persistent_workers():
     torch.manual_seed(0)
     loader = DataLoader(Squares(), batch_size=5, num_workers=2, persistent_workers=True, prefetch_factor=3)
@@ -100,28 +77,6 @@ def program_iterable_data():
         print(len(DataLoader(Stream())))
 
 
-def program_worker_init_and_collate():
-    torch.manual_seed(0)
-    loader = DataLoader(
-        Squares(4), num_workers=1, worker_init_fn=start, collate_fn=lambda items: [len(items), items[0][0]]
-    )
-    show(loader)
-    print(loader.worker_init_fn is start, loader.collate_fn.__name__)
-
-
-def program_samplers():
-    torch.manual_seed(0)
-    random.seed(0)
-    data = Squares()
-    show(DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data, num_samples=5), 2, False)))
-    show(DataLoader(data, sampler=WeightedRandomSampler([0.1] * 5 + [1] * 5, 4)))
-    first, second = random_split(data, [0.3, 0.7], torch.Generator().manual_seed(1))
-    show(DataLoader(ConcatDataset([first, Subset(second, [0, 1])]), batch_size=2))
-    sampler = torch.utils.data.DistributedSampler(data, 3, 1, shuffle=True, seed=4)
-    sampler.set_epoch(2)
-    show(DataLoader(data, sampler=sampler, batch_size=2))
-
-
 def program_left_early():
     loader = DataLoader(Squares(100), batch_size=2, num_workers=2)
     for number, _ in enumerate(loader):
@@ -131,18 +86,6 @@ def program_left_early():
     print(next(batches)[0][0], len(loader), len(batches))
     del batches
     print(multiprocessing.active_children())
-
-
-def program_exhausted():
-    batches = iter(DataLoader(Squares(2)))
-    print(len(list(batches)))
-    for _ in range(2):
-        with failing():
-            try:
-                next(batches)
-            except StopIteration as end:
-                print("ended", end.value)
-    print(next(batches, "default"))
 
 
 def program_worker_dies():
@@ -155,15 +98,6 @@ def program_worker_dies():
     except RuntimeError as error:
         # A signal handler raises the error wherever the program is.
         print(type(error).__name__, str(error).split("(")[0])
-
-
-def program_worker_times_out():
-    class Slow(Squares):
-        def __getitem__(self, index):
-            threading.Event().wait(1)
-
-    with failing():
-        show(DataLoader(Slow(), num_workers=1, timeout=0.2))
 
 
 def program_own_loaders():
@@ -190,38 +124,6 @@ def program_own_loaders():
     print(len(loader), Own.__iter__.__qualname__, sorted(vars(Own)))
 
 
-def program_own_iterator():
-    from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
-
-    class Counting(_SingleProcessDataLoaderIter):
-        count = 0
-
-        def __next__(self):
-            self.count += 1
-            return super().__next__()
-
-        next = __next__
-
-    class Own(DataLoader):
-        def _get_iterator(self):
-            self.made = Counting(self)
-            return self.made
-
-    loader = Own(Squares(5), batch_size=2)
-    print(len(list(loader)), loader.made.count)
-
-
-def program_nested_loaders():
-    class Outer(Squares):
-        def __getitem__(self, index):
-            return sum(int(batch[0][0]) for batch in DataLoader(Squares(3)))
-
-    show(DataLoader(Outer(3)))
-    show(DataLoader(Outer(3), num_workers=1))
-    for first, second in zip(DataLoader(Squares(3)), DataLoader(Squares(4))):
-        print(int(first[0][0]), int(second[0][0]))
-
-
 def program_training_in_worker():
     """A data set that uses a model and its gradients."""
     from torch import nn
@@ -237,23 +139,6 @@ def program_training_in_worker():
     torch.set_num_threads(1)
     show(DataLoader(Adversarial(3), num_workers=1))
     show(DataLoader(Adversarial(3)))
-
-
-def program_data_in_a_thread():
-    found = []
-    thread = threading.Thread(target=lambda: found.extend(int(each[0][0]) for each in DataLoader(Squares(5))))
-    thread.start()
-    thread.join()
-    print(found)
-
-
-def program_pinned_memory_without_gpu():
-    import warnings
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        show(DataLoader(TensorDataset(torch.arange(3)), pin_memory=True))
-    print([(str(each.message)[:60], each.filename.rpartition("/")[2], each.lineno) for each in caught])
 
 
 if __name__ == "__main__":

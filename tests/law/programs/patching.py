@@ -8,8 +8,6 @@ from unittest import mock
 import torch
 from program import digest, run, train
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 X = torch.ones(2, 4)
 
@@ -35,24 +33,6 @@ def counted(owner, name, counts):
     print(getattr(owner, name) is original, name in vars(owner))
 
 
-def read():
-    return len(list(DataLoader(TensorDataset(torch.ones(3, 1)))))
-
-
-def program_module_call():
-    counts = {}
-    with counted(nn.Module, "__call__", counts):
-        print(digest(train(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))))
-    print(counts, digest(train()))
-
-
-def program_backward():
-    counts = {}
-    with counted(torch.Tensor, "backward", counts), counted(torch.autograd, "backward", counts):
-        print(digest(train()))
-    print(counts, digest(train()))
-
-
 def program_optimizer_steps():
     counts = {}
     model = nn.Linear(4, 2)
@@ -69,20 +49,6 @@ def program_optimizer_step_after_use():
         train(model, optimizer)
         train(model, torch.optim.AdamW(model.parameters()))
     print(counts, digest(train(model, optimizer)))
-
-
-def program_loader():
-    counts = {}
-    with counted(DataLoader, "__iter__", counts), counted(_BaseDataLoaderIter, "__next__", counts):
-        print(read())
-    print(counts, read())
-
-
-def program_moves():
-    counts = {}
-    with counted(torch.Tensor, "to", counts), counted(nn.Module, "to", counts), counted(torch.Tensor, "cuda", counts):
-        print(X.to(torch.float64).dtype, nn.Linear(2, 2).to("cpu").weight.device)
-    print(counts, X.to(torch.float16).dtype)
 
 
 def program_save_load_and_collect():
@@ -115,36 +81,6 @@ def program_mock():
     with mock.patch.object(torch.optim.SGD, "step", autospec=True) as step:
         train(steps=2)
     print(step.call_count, digest(train()))
-
-
-def program_subclass_calls_super():
-    class Logged(nn.Linear):
-        def __call__(self, *arguments, **named):
-            print("call")
-            return super().__call__(*arguments, **named)
-
-        def to(self, *arguments, **named):
-            print("to")
-            return super().to(*arguments, **named)
-
-    model = Logged(4, 2).to("cpu")
-    print(digest(train(model, steps=1)), Logged.__call__ is nn.Module.__call__)
-
-
-def program_call_of_instances_and_metaclasses():
-    class Meta(type):
-        def __call__(cls, *arguments):
-            print("made", cls.__name__)
-            return super().__call__(*arguments)
-
-    class Made(nn.Module, metaclass=Meta):
-        def forward(self, x):
-            return x + 1
-
-    model = Made()
-    model.__call__ = lambda _x: "never"
-    model.forward = lambda x: x + 2
-    print(digest(model(X)), type(model).__call__ is nn.Module.__call__)
 
 
 def program_replaced_classes():

@@ -1,9 +1,7 @@
 """Programs that pickle or copy modules, optimizers and functions of torch."""
 
 import copy
-import copyreg
 import functools
-import io
 import pickle
 import pickletools
 
@@ -33,11 +31,6 @@ def program_methods_of_torch():
         print(references(method) is method)
 
 
-def program_classes_of_torch():
-    for kind in (nn.Linear, torch.optim.AdamW, torch.utils.data.DataLoader, torch.amp.GradScaler, torch.Tensor):
-        print(references(kind) is kind)
-
-
 def program_modules_and_optimizers():
     model = train()
     print(digest(references(model)))
@@ -59,52 +52,6 @@ def program_deepcopies():
     print(digest(model), digest(again), digest(other.state_dict()))
     scheduler = copy.deepcopy(torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10))
     print(sorted(vars(scheduler)), scheduler.last_epoch)
-
-
-def program_scheduler_copied_after_steps():
-    optimizer = torch.optim.SGD(train().parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
-    for _ in range(3):
-        optimizer.step()
-        scheduler.step()
-    again = copy.deepcopy(scheduler)
-    again.step()
-    print(scheduler.get_last_lr(), again.get_last_lr(), again.optimizer is optimizer)
-    print(sorted(vars(again.optimizer)))
-
-
-def program_saved_and_loaded():
-    file = io.BytesIO()
-    model = train()
-    torch.save({"model": model.state_dict(), "epoch": 3}, file)
-    print(len(file.getvalue()))
-    file.seek(0)
-    print(digest(torch.load(file)["model"]))
-    file = io.BytesIO()
-    torch.save(model, file)
-    file.seek(0)
-    print(digest(torch.load(file, weights_only=False)))
-
-
-def program_load_of_unsafe_pickle():
-    file = io.BytesIO()
-    torch.save({"call": print}, file)
-    file.seek(0)
-    try:
-        torch.load(file)
-    except pickle.UnpicklingError as error:
-        print(str(error).splitlines()[0])
-
-
-def program_copyreg():
-    class Reduced(pickle.Pickler):
-        dispatch_table = copyreg.dispatch_table.copy()
-
-    Reduced.dispatch_table[nn.ReLU] = lambda _module: (nn.Sigmoid, ())
-    file = io.BytesIO()
-    Reduced(file).dump(nn.Sequential(nn.ReLU()))
-    print(pickle.loads(file.getvalue()))
-    print(sorted(str(kind) for kind in copyreg.dispatch_table))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Programs whose warnings, tracebacks and logs name files and lines, and programs that read their caller."""
 
-import inspect
-import logging
 import sys
 import traceback
 import warnings
@@ -58,10 +56,6 @@ def program_error_in_backward():
     FailingGradient.apply(nn.Linear(4, 4)(X)).sum().backward()
 
 
-def program_error_in_backward_without_graph():
-    nn.Linear(4, 4)(X).detach().sum().backward()
-
-
 def program_error_in_optimizer_step():
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -78,15 +72,6 @@ def program_error_in_step_of_own_optimizer():
 
     model = nn.Linear(4, 2)
     Own(model.parameters(), lr=0.1).step()
-
-
-def program_error_in_closure():
-    model = nn.Linear(4, 2)
-
-    def closure():
-        raise ValueError("no loss")
-
-    torch.optim.LBFGS(model.parameters()).step(closure)
 
 
 def program_error_in_dataset():
@@ -111,61 +96,6 @@ def program_error_in_hooks():
         except RuntimeError:
             traceback.print_exc()
         handle.remove()
-
-
-def program_error_in_save_and_load():
-    for call in (lambda: torch.save(lambda: 1, "model.pt"), lambda: torch.load("missing.pt"), lambda: torch.save(1, 2)):
-        try:
-            call()
-        except Exception:
-            traceback.print_exc()
-
-
-def program_error_of_wrong_arguments():
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for call in (
-        lambda: model(),
-        lambda: model(X, X),
-        lambda: optimizer.step(1, 2),
-        lambda: optimizer.zero_grad(wrong=True),
-        lambda: X.to("nowhere"),
-        lambda: X.to(),
-        lambda: model.to(1, 2, 3),
-        lambda: torch.save(),
-        lambda: X.backward(wrong=1),
-        lambda: torch.autograd.backward(),
-        lambda: torch.optim.SGD([]),
-        lambda: DataLoader.__iter__(),
-        lambda: nn.Module.__call__(),
-        lambda: X.cuda("cpu"),
-    ):
-        try:
-            call()
-        except Exception:
-            traceback.print_exc()
-
-
-def program_exception_groups_and_causes():
-    try:
-        try:
-            Failing()(X)
-        except ValueError as error:
-            raise RuntimeError("training failed") from error
-    except RuntimeError as error:
-        print("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-        print([frame.name for frame in traceback.extract_tb(error.__cause__.__traceback__)])
-
-
-def program_anomaly_names_the_forward_call():
-    x = X.clone().requires_grad_()
-    with torch.autograd.set_detect_anomaly(True), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            FailingGradient.apply(x).sum().backward()
-        except ValueError as error:
-            print(error)
-        print(*(str(each.message) for each in caught), sep="\n")
 
 
 def program_warning_of_module_to():
@@ -211,24 +141,6 @@ def program_warnings_of_the_program():
     list(DataLoader(OldData()))
 
 
-def program_warnings_once_per_line():
-    """By default a warning is printed once for each line it comes from."""
-    model = nn.Linear(4, 2)
-    for _ in range(3):
-        torch.nn.functional.mse_loss(model(X), torch.ones(2, 1)).backward()
-    for _ in range(2):
-        nn.Softmax()(model(X))
-
-
-def program_frames_in_forward():
-    class Curious(nn.Module):
-        def forward(self, x):
-            print(*frames(), sep="\n")
-            return x
-
-    nn.Sequential(Curious())(X)
-
-
 def program_frames_in_backward_and_step():
     class Curious(torch.autograd.Function):
         @staticmethod
@@ -254,87 +166,6 @@ def program_frames_in_backward_and_step():
     Curious.apply(model(X)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-
-
-def program_frames_in_loader():
-    class Curious(Dataset):
-        def __len__(self):
-            return 1
-
-        def __getitem__(self, index):
-            print(*frames(), sep="\n", flush=True)
-            return index
-
-    list(DataLoader(Curious()))
-    list(DataLoader(Curious(), num_workers=1))
-
-
-def program_frames_in_saving():
-    class Curious:
-        def __reduce__(self):
-            print(*frames(), sep="\n")
-            return (Curious, ())
-
-    torch.save(Curious(), "curious.pt")
-
-
-def program_inspect_stack():
-    class Curious(nn.Module):
-        def forward(self, x):
-            for each in inspect.stack()[:5]:
-                print(each.filename.rpartition("/")[2], each.lineno, each.function, each.code_context)
-            print(sorted(inspect.currentframe().f_back.f_locals), inspect.getframeinfo(sys._getframe(1)).function)
-            return x
-
-    Curious()(X)
-
-
-def program_logging_names_the_caller():
-    logging.basicConfig(format="%(filename)s:%(lineno)d %(funcName)s %(message)s", stream=sys.stdout, level="INFO")
-
-    class Logging(nn.Module):
-        def forward(self, x):
-            for level in range(1, 6):
-                logging.info("level %d", level, stacklevel=level)
-            logging.info("stack", stack_info=True)
-            return x
-
-    Logging()(X)
-
-
-def program_deepest_nesting():
-    """How deeply modules can be nested before Python's limit: frames of others would take room."""
-    model = nn.Identity()
-    for depth in range(400):
-        try:
-            model(X)
-        except RecursionError:
-            print("too deep:", depth)
-            break
-        model = nn.Sequential(model)
-
-
-def program_stack_summary_of_torch():
-    """Torch records stacks itself, in Python and with C++ frames."""
-    from torch.utils._traceback import CapturedTraceback
-
-    class Curious(nn.Module):
-        def forward(self, x):
-            print(
-                *(f"{each.filename.rpartition('/')[2]}:{each.name}" for each in CapturedTraceback.extract().summary())
-            )
-            return x
-
-    nn.Sequential(Curious())(X)
-
-
-def program_excepthook_and_locals():
-    def hook(kind, error, trace):
-        inner = list(traceback.walk_tb(trace))
-        print(kind.__name__, error, [sorted(frame.f_locals) for frame, _ in inner[-3:]])
-
-    sys.excepthook = hook
-    Failing()(X)
 
 
 if __name__ == "__main__":

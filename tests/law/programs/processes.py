@@ -1,25 +1,15 @@
 """Programs with threads, event loops, signals, children and ranks."""
 
-import asyncio
-import concurrent.futures
-import contextvars
-import functools
-import multiprocessing
 import os
-import pickle
-import queue
 import signal
-import subprocess
 import sys
 import threading
-import time
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from program import digest, failing, run, train
+from program import digest, run, train
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 X = torch.ones(2, 4)
 # Some runs hang where the last reference to a model of DDP ends: PyTorch then waits, with Python's lock, for a thread.
@@ -113,13 +103,6 @@ def rank_of_checkpoint(rank, count, store):
     dist.destroy_process_group()
 
 
-def rank_that_fails(rank, count, store):
-    linear()(X)
-    if rank == 1:
-        raise ValueError("rank 1 fails")
-    time.sleep(20)
-
-
 def program_ranks_of_ddp():
     in_ranks(rank_of_ddp)
 
@@ -130,13 +113,6 @@ def program_ranks_of_fsdp():
 
 def program_ranks_save_a_checkpoint():
     in_ranks(rank_of_checkpoint)
-
-
-def program_rank_fails():
-    try:
-        in_ranks(rank_that_fails)
-    except torch.multiprocessing.ProcessRaisedException as error:
-        print(error, error.error_index)
 
 
 def program_threads_train_at_once():
@@ -154,12 +130,6 @@ def program_threads_train_at_once():
     print(sorted(results.items()), threading.active_count())
 
 
-def program_pool_of_threads():
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        print([each.result() for each in [pool.submit(train_without_seed, linear()) for _ in range(5)]])
-    print(torch.jit.wait(torch.jit.fork(linear(), X)).shape)
-
-
 def program_thread_ends_inside_a_training():
     def work():
         model(X).square().sum().backward()
@@ -170,60 +140,6 @@ def program_thread_ends_inside_a_training():
     thread.start()
     thread.join()
     print(train_without_seed(model))
-
-
-def program_event_loop():
-    async def step(model, optimizer, name):
-        for number in range(3):
-            optimizer.zero_grad()
-            loss = model(X).square().sum()
-            await asyncio.sleep(0)
-            loss.backward()
-            await asyncio.sleep(0)
-            optimizer.step()
-            seen.append((name, number))
-        return digest(model)
-
-    async def main():
-        models = [linear(), linear()]
-        optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in models]
-        return await asyncio.gather(*(step(*each, name) for name, each in enumerate(zip(models, optimizers))))
-
-    seen = []
-    print(asyncio.run(main()), seen)
-    print(asyncio.run(asyncio.wait_for(asyncio.to_thread(train_without_seed, linear()), 30)))
-
-
-def program_generators_that_hold_a_step():
-    """Generators hold a loader and a training open, and end in another order."""
-
-    def training(model):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for (batch,) in DataLoader(TensorDataset(torch.ones(4, 4)), batch_size=2):
-            model(batch).sum().backward()
-            yield "backward"
-            optimizer.step()
-            yield "step"
-
-    one, two = training(linear()), training(linear())
-    print(next(one), next(two), next(one), list(two))
-    one.close()
-    print(list(one))
-
-
-def program_context_variables():
-    variable = contextvars.ContextVar("own", default=0)
-
-    class Setting(nn.Module):
-        def forward(self, x):
-            variable.set(variable.get() + 1)
-            return x
-
-    Setting()(X)
-    print(variable.get(), [each.name for each in contextvars.copy_context() if "decimal" not in each.name])
-    context = contextvars.copy_context()
-    context.run(Setting(), X)
-    print(variable.get(), context[variable])
 
 
 def program_signal_handlers():
@@ -315,67 +231,6 @@ def program_fork_inside_a_forward():
             return x
 
     Forking()(X)
-
-
-def program_pool_of_forked_processes():
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        print(pool.map(functools.partial(save), ["a.pt", "b.pt"]))
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
-        print(pool.submit(torch.save, {"a": X}, "c.pt").result(), digest(torch.load("c.pt")))
-
-
-def program_spawned_process_saves():
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        print(pool.submit(torch.save, {"a": X}, "c.pt").result(), digest(torch.load("c.pt")))
-        print(pool.submit(save, "d.pt").result())
-        print(digest(pool.submit(functools.partial(torch.load, map_location="cpu"), "c.pt").result()))
-
-
-def program_module_sent_to_a_child():
-    def receive(connection):
-        model = connection.recv()
-        connection.send((train_without_seed(model), type(model).__call__.__qualname__))
-
-    ours, theirs = multiprocessing.Pipe()
-    child = multiprocessing.get_context("fork").Process(target=receive, args=(theirs,))
-    child.start()
-    ours.send(linear())
-    print(ours.recv())
-    child.join()
-    print(child.exitcode, len(pickle.dumps(linear().state_dict)) > 0)
-
-
-def program_queue_of_tensors():
-    def put(target):
-        target.put(linear()(X).detach())
-        while not done.is_set():
-            time.sleep(0.01)
-
-    context = torch.multiprocessing.get_context("fork")
-    target, done = context.Queue(), context.Event()
-    child = context.Process(target=put, args=(target,))
-    child.start()
-    print(digest(target.get(timeout=30)))
-    done.set()
-    child.join()
-    with failing():
-        queue.Queue().get_nowait()
-
-
-def program_child_of_another_program():
-    """Children that are not Python get the environment, and nothing is printed by anyone else."""
-    print(subprocess.run(["/bin/sh", "-c", "echo shell; echo error >&2; exit 4"], capture_output=True, text=True))
-    print(subprocess.check_output([sys.executable, "-c", "print(1)"], text=True, stderr=subprocess.STDOUT))
-
-
-def program_asyncio_child():
-    async def main():
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "import sys; print(sys.argv)", "a", stdout=-1, stderr=-1
-        )
-        return await child.communicate(), child.returncode
-
-    print(asyncio.run(main()))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from contextlib import suppress
 import torch
 from program import digest, need, run, train
 from torch import nn
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.data import DataLoader, TensorDataset
 
 X = torch.ones(2, 4)
@@ -45,12 +45,6 @@ def counts(found):
     return sorted((each.key, each.count) for each in found.key_averages())
 
 
-def program_profiler_counts():
-    with profile(activities=CPU) as found:
-        work()
-    print(*counts(found), sep="\n")
-
-
 def program_profiler_with_stack():
     with profile(activities=CPU, with_stack=True) as found:
         nn.Sequential(nn.Linear(4, 4), nn.ReLU())(X)
@@ -60,25 +54,6 @@ def program_profiler_with_stack():
     )
     found.export_stacks("stacks.txt", "self_cpu_time_total")
     print(os.path.exists("stacks.txt"))
-
-
-def program_profiler_with_modules():
-    with profile(activities=CPU, with_modules=True, with_stack=True) as found:
-        work()
-    events = json.loads((found.export_chrome_trace("trace.json"), open("trace.json").read())[1])["traceEvents"]
-    functions = [(each["ts"], each["name"]) for each in events if each.get("cat") == "python_function"]
-    print(*(short(name) for _, name in sorted(functions)[:60] if " at 0x" not in name), sep="\n")
-    print(sorted({name for _, name in functions if name.startswith("nn.Module")}))
-
-
-def program_profiler_records_shapes():
-    with profile(activities=CPU, record_shapes=True, profile_memory=True, with_flops=True) as found:
-        with record_function("outer"):
-            train(steps=1)
-    for each in sorted(
-        found.key_averages(group_by_input_shape=True), key=lambda each: (each.key, str(each.input_shapes))
-    ):
-        print(each.key, each.count, each.input_shapes, each.flops)
 
 
 def program_profiler_schedule():
@@ -107,14 +82,6 @@ def program_profiler_after_compile():
     print(sorted(each for each, _ in counts(found) if each.startswith("aten")))
 
 
-def program_old_profilers():
-    with torch.autograd.profiler.profile(record_shapes=True) as found:
-        train(steps=1)
-    print(*sorted((each.key, each.count) for each in found.key_averages()), sep="\n")
-    with torch.autograd.profiler.emit_itt(enabled=False), torch.autograd.profiler.record_function("named"):
-        train(steps=1)
-
-
 def program_execution_trace():
     from torch.profiler import ExecutionTraceObserver
 
@@ -122,19 +89,6 @@ def program_execution_trace():
     with profile(activities=CPU, execution_trace_observer=observer):
         nn.Linear(4, 2)(X).sum().backward()
     print([each["name"] for each in json.load(open("trace.json"))["nodes"]])
-
-
-def program_profiler_in_a_worker_thread():
-    def watched():
-        with profile(activities=CPU) as found:
-            nn.Linear(4, 2)(X)
-        names_of_thread.extend(names(found))
-
-    names_of_thread = []
-    thread = threading.Thread(target=watched)
-    thread.start()
-    thread.join()
-    print(names_of_thread)
 
 
 def calls_of(stats, wanted):
@@ -153,43 +107,6 @@ def program_cprofile():
     print(*calls_of(stats, "watching.py"), sep="\n")
     print(*calls_of(stats, "torch/"), sep="\n")
     print({short(file) for file, _, _ in stats.stats if "nsyswrap/" in file})
-
-
-def program_settrace():
-    lines = []
-
-    def trace(frame, event, argument):
-        if event != "opcode":
-            lines.append((short(frame.f_code.co_filename), frame.f_code.co_name, event, frame.f_lineno))
-        return trace
-
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sys.settrace(trace)
-    model(X).sum().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    sys.settrace(None)
-    print(len(lines), sys.gettrace())
-    print(*dict.fromkeys((file, name) for file, name, event, _ in lines if event == "call"), sep="\n")
-    print(digest(lines))
-
-
-def program_setprofile():
-    events = []
-
-    def watch(frame, event, argument):
-        name = argument.__name__ if event.startswith("c_") else frame.f_code.co_name
-        events.append(f"{event} {name}")
-
-    model = nn.Linear(4, 2)
-    list(DataLoader(TensorDataset(X)))
-    sys.setprofile(watch)
-    model(X).sum().backward()
-    batches = list(DataLoader(TensorDataset(X)))
-    sys.setprofile(None)
-    print(len(batches), len(events), sys.getprofile())
-    print(*events, sep="\n")
 
 
 def program_trace_functions_stay():
@@ -303,37 +220,6 @@ def program_coverage():
         print(short(file), sorted(data.lines(file)))
 
 
-def program_trace_module():
-    import trace
-
-    tracer = trace.Trace(
-        count=True, trace=False, ignoredirs=[sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)]
-    )
-    tracer.runfunc(work)
-    print(*sorted((short(file), line, count) for (file, line), count in tracer.results().counts.items()), sep="\n")
-
-
-def program_audit_hook():
-    events = []
-    sys.addaudithook(lambda event, arguments: events.append(event) if active else None)
-    active = True
-    work()
-    active = False
-    kinds = dict.fromkeys(events)
-    print(len(events), *sorted(kinds), sep="\n")
-
-
-def program_audit_hook_of_opened_files():
-    files = []
-    sys.addaudithook(
-        lambda event, arguments: files.append(str(arguments[0])) if active and event in {"open", "import"} else None
-    )
-    active = True
-    work()
-    active = False
-    print(*(short(file) for file in files if "/proc/" not in file), sep="\n")
-
-
 def program_collector_callbacks():
     phases = []
 
@@ -381,14 +267,6 @@ def program_objects_that_training_leaves():
         gc.collect()
         found.append(len(gc.get_objects()))
     print(found[-1] - found[-2], len(gc.garbage))
-
-
-def program_freeze():
-    gc.freeze()
-    work()
-    gc.unfreeze()
-    gc.collect()
-    print(gc.get_freeze_count(), gc.isenabled(), gc.get_debug())
 
 
 def program_lifetimes():

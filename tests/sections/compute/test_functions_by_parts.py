@@ -176,7 +176,3 @@ def test_an_activation_by_parts_becomes_one_operator(names: str, tmp_path: Path)
 def test_other_elementwise_operators_are_no_activation_by_parts(names: str, tmp_path: Path) -> None:
     """A cell of a recurrent network has three of them, and a bend alone is an activation of PyTorch."""
     assert found(gelu(names), ACTIVATION, tmp_path) is None
-
-
-def test_what_belongs_to_a_function_is_not_counted_as_a_chain(tmp_path: Path) -> None:
-    assert "compute/unfused" not in findings([PRODUCT, *gelu("mul div erf add mul"), PRODUCT], tmp_path)

@@ -180,15 +180,6 @@ def test_no_kernel_of_a_real_capture_is_faster_than_the_memory(real_trace: RealT
     assert known
 
 
-def test_small_matrices_may_come_from_the_cache() -> None:
-    """The product is the same, but the cache holds all of it."""
-    text = "aten::mm, op_id = 1, sizes = [[1, 8192], [8192, 8192]]"
-    built = export(l2CacheSize=200_000_000).range(text, 0, 50 * US, registered=False)
-    built.kernel(60 * US, 85 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))
-    (limit,) = found(trace_of(built))
-    assert limit.by == limits.CACHE
-
-
 @pytest.mark.parametrize(("tensor", "known_from"), [(95, limits.BY_COUNTERS), (20, limits.BY_SIZES)])
 def test_the_unit_nearer_to_its_peak_counts(tensor: int, known_from: str) -> None:
     """2 * 4096^3 operations in 300 us are 84.7 % of the peak."""

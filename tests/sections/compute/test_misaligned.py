@@ -42,13 +42,6 @@ def test_aligned_products_of_like_size_show_the_pace(tmp_path: Path) -> None:
     assert finding.saving.point / finding.lost_ns == pytest.approx(1 - 1000 / 4000, abs=0.005)
 
 
-def test_the_inner_size_of_a_product_counts_too(tmp_path: Path) -> None:
-    """Rows of 1001 numbers lie along the memory in both matrices."""
-    finding = found([product(ROWS, 1001, 8192)], tmp_path)
-    assert finding is not None
-    assert "1,001 to 1,024" in finding.advice
-
-
 @pytest.mark.parametrize(
     "operator",
     [

@@ -11,7 +11,6 @@ from real_captures import every_gpu_capture
 from nsyswrap.hardware.kernel_names.readers import READERS
 from nsyswrap.hardware.kernel_names.rules import RULES
 from nsyswrap.loop.context import find_context
-from nsyswrap.model import Severity
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.rules.work_names import OPERATION_NAMES
 from nsyswrap.sections.compute import limits, section
@@ -44,18 +43,6 @@ def test_a_name_with_two_grids_is_one_row() -> None:
     assert found["unit"].tolist() == ["", limits.MEMORY]
     assert np.isnan(found["peak_share_high"][0])
     assert found["peak_share_high"][1] == pytest.approx((0.6144 + 0.8) / 2)
-
-
-def test_the_note_says_what_takes_the_time() -> None:
-    found = run_section(section, find_context(trace_of(export())), window(0, 100 * US)).findings
-    (note,) = (each for each in found if each.rule == "compute/kernels")
-    assert note.severity is Severity.NOTE
-    assert note.lost_ns == pytest.approx((0.3856 + 0.2) * 10 * US, rel=1e-3)
-    assert note.headline == (
-        "Kernels run 80.0 % of the time. Kernel time: tensor-core kernels 75.0 %, elementwise operators 25.0 %."
-    )
-    assert note.evidence[0] == f"60.0 µs in 1 launch, limit unknown: {GEMM}"
-    assert note.evidence[1].startswith("20.0 µs in 2 launches, limited by memory, 70.7 % of the peak of the memory: ")
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,6 @@ def test_other_numbers_of_elements_make_no_chain() -> None:
     assert chains(trace_of(export([SCALED, SCALED], blocks=[1000, 1001]))).links == 0
 
 
-def test_kernels_of_two_streams_make_no_chain() -> None:
-    assert chains(trace_of(export([SCALED, SCALED], streams=[7, 8]))).links == 0
-
-
 def test_a_norm_reads_what_was_just_written() -> None:
     """Both tensors take the same time to read."""
     found = chains(trace_of(export([SCALED, NORM])))

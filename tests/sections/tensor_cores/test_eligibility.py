@@ -5,7 +5,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
 from real_captures import RealContext
 
-from nsyswrap.hardware.kernel_names.classify import Capability, Classification, Verdict, classify
+from nsyswrap.hardware.kernel_names.classify import Capability, Classification, Verdict
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.report import choose_window
@@ -27,7 +27,6 @@ TF32_CONV = (
 )
 HALF_CONV = "void implicit_convolve_sgemm<__half, __half, 128, 5, 5, 3, 3, 3, 1, false, false, true>(int, int, int)"
 HALF_GEMM = "nvjet_hsh_96x128_64x6_4x1_v_bz_NTN"
-GEMV = "void gemvx::kernel<int, int, float, float, float, float, false, true, true, false, 7, false>(float)"
 DEPTHWISE = "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<1, float, int>(float const*)"
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
 
@@ -47,22 +46,6 @@ def rows(trace: Trace) -> list[tuple[str, str, str, int, int]]:
 def said(precision: str, op: str = "gemm") -> Classification:
     """Return a kernel of that type and operation that could use tensor cores."""
     return Classification("k", Verdict.SIMT_ELIGIBLE, precision, "", op, "")
-
-
-def test_the_names_used_here_have_the_expected_classification() -> None:
-    """Otherwise a change of the rules could make the tests below pass without a check."""
-    names = (FP32_GEMM, FP32_CONV, TF32_CONV, HALF_CONV, HALF_GEMM, GEMV, DEPTHWISE, ELEMENTWISE)
-    found = [(one.verdict.value, one.precision, one.op) for one in map(classify, names)]
-    assert found == [
-        ("simt_eligible", "fp32", "gemm"),
-        ("simt_eligible", "fp32", "conv"),
-        ("tensor", "tf32", "conv"),
-        ("simt_eligible", "fp16", "conv"),
-        ("tensor", "fp16", "gemm"),
-        ("simt_eligible", "fp32", "gemv"),
-        ("simt_eligible", "fp32", "conv_depthwise"),
-        ("not_eligible", "", "elementwise"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +82,6 @@ def test_kernels_beside_an_fp32_product_narrow_the_reason(beside_half: bool, tf3
     assert reason(said("fp32"), H100, beside_half=beside_half, tf32_works=tf32_works) == expected
 
 
-@pytest.mark.parametrize("op", ["gemv", "conv_depthwise"])
-def test_memory_bound_work_has_that_reason_whatever_runs_beside_it(op: str) -> None:
-    found = reason(said("fp32", op), H100, beside_half=True, tf32_works=True)
-    assert not REASONS[found].can_be_faster
-
-
 def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half() -> None:
     """Half precision in the forward phase does not show that FP32 in the optimizer left autocast.
 
@@ -129,22 +106,6 @@ def test_tf32_of_one_operation_does_not_count_for_another() -> None:
         (FP32_GEMM, "tf32_off", "none", 30, 1),
         (FP32_CONV, "shape_or_layout", "none", 20, 1),
     ]
-
-
-def test_one_kernel_in_two_phases_has_two_rows() -> None:
-    builder = ExportBuilder().gpu().range("forward", 0, 100).range("backward", 100, 200)
-    for start, launch in ((200, 10), (210, 20), (220, 110)):
-        builder.kernel(start, start + 10, FP32_GEMM, launched=(launch, launch + 5))
-    assert rows(trace_of(builder)) == [
-        (FP32_GEMM, "tf32_off", "forward", 20, 2),
-        (FP32_GEMM, "tf32_off", "backward", 10, 1),
-    ]
-
-
-def test_the_same_kernel_on_two_kinds_of_gpu_has_two_reasons() -> None:
-    builder = ExportBuilder().gpu(0).gpu(1, "Tesla T4", computeMajor=7, computeMinor=5)
-    builder.kernel(0, 20, FP32_GEMM).kernel(0, 10, FP32_GEMM, device=1)
-    assert [row[1] for row in rows(trace_of(builder))] == ["tf32_off", "no_tf32"]
 
 
 def test_two_gpus_of_one_kind_share_a_row() -> None:

@@ -38,26 +38,6 @@ def page(*rows: dict[str, str], metrics: tuple[str, ...] = (ALL, PLAIN)) -> str:
     return target.getvalue()
 
 
-@pytest.mark.parametrize(
-    "opcode",
-    [
-        *("HMMA.16816.F32", "HMMA", "IMMA.16832.S8.S8", "DMMA.884", "BMMA.168256", "QMMA.16832.F32.E4M3.E4M3"),
-        *("HGMMA.64x256x16.F32.BF16", "IGMMA.64x128x32.S8.S8", "QGMMA.64x128x32.F32.E4M3.E4M3", "OMMA.SF"),
-        *("UTCHMMA.2CTA", "UTCQMMA", "UTCOMMA"),
-    ],
-)
-def test_a_matrix_instruction_proves_use(opcode: str) -> None:
-    assert launch({opcode: 1, "FADD": 9}).proof is Proof.USED
-
-
-@pytest.mark.parametrize(
-    "opcode", ["HFMA2.MMA", "HFMA2", "FFMA", "IMAD.WIDE", "DFMA", "HADD2.F32", "WARPGROUP.ARRIVE", "LDSM", "MOVM"]
-)
-def test_arithmetic_proves_no_use(opcode: str) -> None:
-    """``HFMA2.MMA`` is the form of half-precision arithmetic that shares the tensor pipe."""
-    assert launch({opcode: 1_000_000}).proof is Proof.UNUSED
-
-
 def test_an_opcode_that_was_never_executed_proves_nothing() -> None:
     assert launch({"HMMA.16816.F32": 0, "FADD": 4}).proof is Proof.UNUSED
 
@@ -108,11 +88,6 @@ def test_the_instruction_shows_the_type(opcode: str, precision: str) -> None:
     assert type_of(opcode) == precision
 
 
-def test_types_are_sorted_by_executed_instructions() -> None:
-    mixed = launch({"HMMA.16816.F32.BF16": 3, "HMMA.1688.F32.TF32": 5, "HMMA.1684.F32.TF32": 4, "FFMA": 99})
-    assert mixed.precisions == ("tf32", "bf16")
-
-
 def test_the_reason_has_the_numbers() -> None:
     assert launch({"HGMMA.64x8x16.F32": 1200, "HMMA": 7}).reason == "1,207 matrix instructions, most HGMMA.64x8x16.F32"
     assert launch({"HFMA2.MMA": 12, "HFMA2": 2, "FADD": 1}).reason == "no matrix instruction, 14 HFMA2"
@@ -147,15 +122,6 @@ def test_metrics_that_ncu_could_not_measure_are_missing_and_not_0() -> None:
     assert only.proof is Proof.OPEN
 
 
-def test_a_very_long_cell_is_read() -> None:
-    """A metric with an instance for each instruction makes cells beyond the csv module's own limit."""
-    cell = f"{10**6:,} ({'; '.join(f'OP{number}: 1' for number in range(30_000))})"
-    assert len(cell) > csv.field_size_limit()
-    (only,) = launches_in(page({"name": PACKED, ALL: cell}))
-    assert len(only.opcodes) == 30_000
-    assert csv.field_size_limit() == 131_072
-
-
 @pytest.mark.parametrize("text", ["", "==ERROR== something", '"ID","Process ID"\n"1","2"\n'])
 def test_no_table_is_an_error(text: str) -> None:
     with pytest.raises(NsyswrapError, match="no table of kernels"):
@@ -166,11 +132,6 @@ def test_a_line_that_is_cut_off_is_left_out() -> None:
     text = page({"name": PACKED, ALL: "8 (HMMA: 8)"}, {"name": PRODUCT, ALL: "8 (HGMMA: 8)"})
     cut = text[: text.rindex(PRODUCT) + 5]
     assert [each.name for each in launches_in(cut)] == [PACKED]
-
-
-@pytest.mark.parametrize("cell", ["", "12", "n/a", "12 (1; 2; 3)"])
-def test_a_cell_without_opcodes_has_none(cell: str) -> None:
-    assert opcodes_in(cell) == {}
 
 
 @pytest.mark.slow

@@ -11,12 +11,11 @@ from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.loop.context import Settings, find_context
-from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof
+from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
 from nsyswrap.sections.tensor_cores.name_agreement import (
     NameOutcome,
     choose,
     compare,
-    function_of,
     kernel_launches,
     missed,
     rules_from,
@@ -40,23 +39,6 @@ def rows(*parts: tuple[str, int], configurations: int = 1) -> pd.DataFrame:
 def launch(name: str, opcodes: dict[str, int]) -> NcuLaunch:
     """Return one measured launch."""
     return NcuLaunch(name, opcodes, {}, {})
-
-
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        (PRODUCT, PRODUCT),
-        (LAYOUT, "cudnn::engines_precompiled::nchwToNhwcKernel"),
-        (PACKED, "at::native::vectorized_elementwise_kernel"),
-        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128>(T1::Params)", "cutlass::Kernel2"),
-        ("void at::native::<unnamed>::softmax_warp_forward<float>(T2 *)", "at::native::softmax_warp_forward"),
-        ("void (anonymous namespace)::softmax_warp_forward<float>(float*)", "softmax_warp_forward"),
-        (TRITON, TRITON),
-        ("gemm_kernel(float *)", "gemm_kernel"),
-    ],
-)
-def test_a_function_has_its_qualified_name(name: str, function: str) -> None:
-    assert function_of(name) == function
 
 
 def test_kernels_of_unknown_names_come_first_then_the_costliest() -> None:
@@ -110,14 +92,6 @@ def test_without_kernels_none_is_chosen() -> None:
 def test_a_name_is_compared_with_its_measurement(name: str, opcodes: dict[str, int], outcome: NameOutcome) -> None:
     (only,) = compare(rows((name, 100)), [launch(name, opcodes)], H100).kernels
     assert only.outcome is outcome
-
-
-def test_a_kernel_that_was_not_measured_is_neither_right_nor_wrong() -> None:
-    agreement = compare(rows((SIMT, 100)), [launch(PRODUCT, MMA)], H100)
-    assert [(each.outcome, each.proof, each.reason) for each in agreement.kernels] == [
-        (NameOutcome.UNMEASURED, None, "not measured")
-    ]
-    assert agreement.measured_share == 0
 
 
 def test_shares_are_weighted_by_time() -> None:
@@ -180,12 +154,6 @@ def test_chosen_functions_that_were_not_measured_are_listed_as_missed() -> None:
     assert missed(compare(launches, [*first, launch(PRODUCT, MMA)], H100), choose(launches, 2)) == ()
     assert missed(compare(rows((SIMT, 990), (PRODUCT, 10)), first, H100), choice) == ()
     assert missed(compare(rows((SIMT, 988), (PRODUCT, 12)), first, H100), choice) == (PRODUCT,)
-
-
-def test_one_launch_on_tensor_cores_of_several_is_enough() -> None:
-    (only,) = compare(rows((PRODUCT, 100)), [launch(PRODUCT, FMA), launch(PRODUCT, MMA)], H100).kernels
-    assert (only.proof, only.launches, only.precisions) == (Proof.USED, 2, ("bf16", "tf32"))
-    assert only.reason.endswith("HGMMA.64x64x16.F32.BF16")
 
 
 def test_only_kernels_that_matter_count_as_wrongly_named() -> None:

@@ -60,10 +60,6 @@ def test_collectives_copies_and_memsets_do_not_count_as_kernels() -> None:
     assert facts_of(section_of(trace_of(builder)))["kernel_ns"] == 100
 
 
-def test_kernels_are_clipped_to_the_window() -> None:
-    assert facts_of(section_of(trace_of(kernels((TENSOR, 400), (OTHER, 400))), 500))["kernel_ns"] == 500
-
-
 def test_kernels_are_listed_by_name_with_their_verdict() -> None:
     """Two launches of one kernel on two GPUs share a row."""
     builder = kernels((TENSOR, 100), (OTHER, 300)).gpu(1).kernel(0, 350, TENSOR, launched=(1, 2), device=1)
