@@ -12,6 +12,7 @@ import random
 import runpy
 import sys
 import traceback
+from multiprocessing import util
 from typing import Any
 
 import torch
@@ -47,6 +48,7 @@ def _run(job: dict[str, Any]) -> int:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     atexit._clear()  # noqa: SLF001 - those of the server's own
+    atexit.register(getattr(util, "_exit_function"))  # noqa: B009 - as multiprocessing did in the server
     torch.manual_seed(work_record.SEED)
     random.seed(work_record.SEED)
     os.environ |= job["environment"]
