@@ -12,7 +12,7 @@ stronger one counts (``DependencyGraph.weights``). A change may save time only t
 and a GPU that take equally long hide one another. So where no change alone saves enough, two at once are tried.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -78,15 +78,14 @@ def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: 
         return Plan(notes=(NOT_SIMULATED,) if left else ())
     reached, changes = _Reached((), simulation.simulated_ns or 0), list[PlannedChange]()
     firm = {each.rule for each in findings if each.severity is not Severity.NOTE}
-    while more := next(
-        filter(None, (_next(simulation, reached, _open(candidates, reached, rules)) for rules in (firm, None))), None
-    ):
-        for each in more:
-            reached = each
-            after = step.after(saving_of(simulation, *each.fixes), set_by_host(simulation, *each.fixes))
-            made = each.chosen[-1]
-            is_measured = all(fix.method == "benchmarked" for fix in made.fixes)
-            changes.append(PlannedChange(made.rule, after, "benchmarked" if is_measured else "simulated"))
+    for offered in ([each for each in candidates if each.rule in firm], candidates):
+        while more := _next(simulation, reached, [each for each in offered if each not in reached.chosen]):
+            for each in more:
+                reached = each
+                after = step.after(saving_of(simulation, *each.fixes), set_by_host(simulation, *each.fixes))
+                made = each.chosen[-1]
+                is_measured = all(fix.method == "benchmarked" for fix in made.fixes)
+                changes.append(PlannedChange(made.rule, after, "benchmarked" if is_measured else "simulated"))
     few = (FEW.format(count=step.count),) if step.is_of_few else ()
     if not changes:
         return Plan(step.length.point, (), (*few, NOTHING_SAVES, *left))
@@ -102,11 +101,6 @@ def find_candidates(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
         if isinstance(each.what_if, WhatIf):
             found.setdefault(each.rule, []).append(each.what_if)
     return tuple(Candidate(rule, tuple(dict.fromkeys(mine))) for rule, mine in found.items())
-
-
-def _open(candidates: Sequence[Candidate], reached: _Reached, rules: Collection[str] | None) -> list[Candidate]:
-    """Return what is not chosen yet: of some rules, or of all where none are given."""
-    return [each for each in candidates if each not in reached.chosen and (rules is None or each.rule in rules)]
 
 
 def _with(simulation: Simulation, reached: _Reached, candidate: Candidate) -> _Reached:
