@@ -152,10 +152,11 @@ class Gpus:
     """The GPUs of the machine, each for one program at a time."""
 
     def __init__(self, count: int) -> None:
-        """Take how many there are."""
-        self.free: Queue[int] = Queue()
+        """Take how many there are, of those that CUDA_VISIBLE_DEVICES names if it is set."""
+        self.free: Queue[str] = Queue()
         self.turn = Lock()
-        for each in range(count):
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        for each in visible[:count] if visible != [""] else map(str, range(count)):
             self.free.put(each)
 
     @contextmanager
@@ -164,7 +165,7 @@ class Gpus:
         with self.turn:  # so that no two programs wait for a second one, each with one
             mine = [self.free.get() for _ in range(count)]
         try:
-            yield ",".join(map(str, mine))
+            yield ",".join(mine)
         finally:
             for each in mine:
                 self.free.put(each)
