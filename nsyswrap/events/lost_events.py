@@ -176,7 +176,6 @@ def _captured(start: Times, begins: Indices, ends: Indices, when: Times) -> Mask
 
 
 def _inside_another(calls: pd.DataFrame, thread: CodedIds, launches: Indices, rows: Indices) -> Mask:
-    """Return which launches are made inside another launch call of their thread."""
     inside = np.zeros(len(rows), bool)
     end = array(calls, "end")
     for code in tables.distinct(taken(thread.codes, rows)).tolist():

@@ -176,7 +176,6 @@ def find_operations(trace: Trace) -> Operations:
 
 
 def _work(rows: Indices, processes: Times, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:
-    """Return the work of one device from its rows and processes, and the times and kinds of its rows."""
     exclusive = tuple(exclusive_by_kind(start, end, kind))
     return DeviceWork(rows, processes, int(start[0]), int(end.max()), merge(start, end), exclusive)
 

@@ -37,7 +37,6 @@ class Program:
         return 1e7 * math.prod(self.factors.get(each, 1.0) for each in specs)
 
     def run(self, request: Request, _options: object) -> Answer:
-        """Run the program once."""
         self.requests.append(request)
         is_limited = self.waits and not any(each.startswith("workers") for each in request.base)
         applicable = [spec for spec in self.factors if spec.partition("=")[0] in request.processes]

@@ -240,7 +240,6 @@ def _parts(group: LaunchGroup) -> tuple[float, float]:
 
 
 def _fused(kernels: GroupedKernels, chains: Chains, simulation: Simulation) -> WhatIf:
-    """Return the change "chains are fused"."""
     ran = np.isin(kernels.rows, simulation.operations) & (chains.saved > 0)
     rows, factor = kernels.rows[ran], 1 - chains.saved[ran]
     # With 0 an operation is removed. Rounding must not keep one that passes all its tensors on.
