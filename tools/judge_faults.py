@@ -45,7 +45,6 @@ def faults(folder: Path = WORKLOADS / "faults") -> dict[str, int]:
 
 
 def gpu_count() -> int:
-    """Return how many NVIDIA GPUs there are."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return 0

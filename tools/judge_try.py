@@ -134,7 +134,6 @@ def row_of(runs: Runs, name: str, *, planted: bool) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return the rows as a table of Markdown."""
     lines = ["| program | switch | recommended | saved by try | by hand | fixed |", "|---|---|---|---|---|---|"]
     for each in rows:
         shares = [f"{100 * each[name]:.1f} %" if each.get(name) is not None else "-" for name in ("saved", "by_hand")]

@@ -213,7 +213,6 @@ def judge_turns(name: str, folder: Path, turns: int) -> str:
 
 
 def line(row: dict[str, Any]) -> str:
-    """Return a row of the table."""
     shares = (row["joined_share"], row["module_share"], row["line_share"], row["same_operator"])
     numbers = (row["step_operations"], row["by_pytorch"])
     cells = [row["program"].replace("_", " ")]

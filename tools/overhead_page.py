@@ -144,13 +144,11 @@ def _known(found: Mapping[str, int] | None) -> Mapping[str, int] | None:
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the rows of both tables."""
     yield from map(_step_line, steps_of(rows))
     yield from map(_plan_line, plans_of(rows))
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """Return the whole page."""
     rows = sorted(results["programs"], key=lambda row: row["program"])
     steps, plans = steps_of(rows), plans_of(rows)
     parts = [HEAD, _measured_on(results["machine"])]

@@ -68,7 +68,6 @@ class Growth:
     """Watches the files of a run."""
 
     def __init__(self, run_dir: RunDir) -> None:
-        """Begin to watch."""
         self._run_dir = run_dir
         self._sizes = run_dir.file_sizes()
         self._changed = time.monotonic()

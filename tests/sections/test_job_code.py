@@ -29,7 +29,6 @@ class Rank:
     """
 
     def __init__(self, built: ExportBuilder, device: int) -> None:
-        """Draw the rank's communicator."""
         self.built, self.device = built, device
         self.process = global_id(5000 + device)
         self.main = self.process | (5000 + device)

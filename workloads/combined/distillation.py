@@ -25,7 +25,6 @@ def network(run: training.Run, width: int, layers: int) -> nn.Sequential:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     if "tf32" not in fixed:
         torch.set_float32_matmul_precision("highest")

@@ -19,7 +19,6 @@ ROWS, INSTANTS, FEATURES, HIDDEN, LAYERS, STEPS = 64, 200, 2048, 1024, 2, 24
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     features, hidden = run.size(FEATURES), run.size(HIDDEN)
     network = nn.GRU(features, hidden, num_layers=LAYERS, batch_first=True).to(run.device)

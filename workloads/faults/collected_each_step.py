@@ -18,7 +18,6 @@ WIDTH, ROWS, OBJECTS = 4096, 4096, 300_000
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     table: list[dict[str, Any]] = [{"row": number, "seen": [number]} for number in range(run.size(OBJECTS, 1000))]
     gc.disable()

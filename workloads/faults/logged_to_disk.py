@@ -18,7 +18,6 @@ WIDTH, ROWS, BYTES = 4096, 4096, 16 << 20
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH)

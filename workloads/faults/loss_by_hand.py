@@ -26,7 +26,6 @@ def cross_entropy(scores: Tensor, wanted: Tensor) -> Tensor:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width, classes = run.size(WIDTH), run.size(CLASSES)
     network = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, classes))

@@ -29,7 +29,6 @@ def look(values: list[float], *, named: bool) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH)

@@ -25,7 +25,6 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Two linear layers with a residual connection."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features."""
         super().__init__()
         self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
 

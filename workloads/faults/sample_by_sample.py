@@ -17,7 +17,6 @@ SAMPLES, ROWS, WIDTH, LAYERS = 32, 64, 8192, 3
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH, LAYERS).to(torch.bfloat16)

@@ -23,7 +23,6 @@ BUSY = "while True: pass"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH)

@@ -37,7 +37,6 @@ class Run:
     fixed: bool
 
     def size(self, on_gpu: int, elsewhere: int = SMALL) -> int:
-        """Return a size for this device."""
         return on_gpu if self.device.type == "cuda" else elsewhere
 
 
@@ -75,7 +74,6 @@ class Pace:
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Take the device to keep up with."""
         self.on_gpu = device.type == "cuda"
         self.ends: deque[torch.cuda.Event] = deque()
 

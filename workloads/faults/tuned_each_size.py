@@ -17,7 +17,6 @@ IMAGES, CHANNELS, LAYERS, SIDE, SIZES = 64, 64, 4, 96, 151
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     torch.backends.cudnn.benchmark = not run.fixed
     model = models.convolutions(run, CHANNELS, LAYERS)

@@ -18,7 +18,6 @@ OBJECTS, EVERY = 1_000_000, 8
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     gc.disable()
     index = [{"row": number} for number in range(run.size(OBJECTS, 1000))]

@@ -26,7 +26,6 @@ class Counted:
     """A data set of numbers that counts how many were loaded in this process."""
 
     def __init__(self, length: int = 20) -> None:
-        """Set the number of items."""
         self.length = length
         self.loaded = 0
 
