@@ -38,11 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
             with torch.no_grad():
                 wanted = teacher(inputs)
             loss = functional.mse_loss(pupil(inputs), wanted)
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
         if "cache" not in fixed and run.device.type == "cuda":
             with common.phase("tidy"):
                 torch.cuda.empty_cache()

@@ -57,11 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
             batch = batch.to(run.device, non_blocking=True, memory_format=torch.channels_last)
         with common.phase("forward"):
             loss = functional.mse_loss(model(batch).mean(1), batch.mean(1))
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f} with {', '.join(sorted(fixed)) or 'nothing'} fixed")
 
 

@@ -31,11 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
         batch = next(batches)
         with common.phase("forward"):
             loss = functional.mse_loss(head(network(batch)[0][:, -1]), wanted)
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
         if "cache" not in fixed and run.device.type == "cuda":
             with common.phase("tidy"):
                 torch.cuda.empty_cache()

@@ -31,11 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
             for inputs in batches:
                 with common.phase("forward"), torch.autocast(run.device.type, torch.bfloat16):
                     loss = functional.mse_loss(model(inputs).float(), wanted)
-                with common.phase("backward"):
-                    loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+                training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

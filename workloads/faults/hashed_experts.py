@@ -71,11 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
             for layer in layers:
                 values = layer(values, experts, rows if run.fixed else None)
             loss = values.square().mean()
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

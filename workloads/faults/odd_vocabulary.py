@@ -44,11 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     for _ in training.steps(run):
         with common.phase("forward"):
             loss = functional.cross_entropy(model(texts[:, :-1]), texts[:, 1:].flatten())
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

@@ -27,11 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
         with common.phase("forward"):
             found = model(torch.cat(samples)) if run.fixed else torch.cat([model(each) for each in samples])
             loss = functional.mse_loss(found, torch.zeros_like(found))
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

@@ -32,11 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
         with common.phase("forward"):
             found = model(images)
             loss = functional.mse_loss(found, torch.zeros_like(found))
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     torch.backends.cudnn.benchmark = False
     print(f"loss {loss.item():.4f}")
 

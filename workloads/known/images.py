@@ -90,11 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
             batch = batch.contiguous(memory_format=form)
         with common.phase("forward"), torch.autocast(run.device.type, torch.bfloat16, enabled=is_vit or run.fixed):
             loss = functional.cross_entropy(model(batch), labels)
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 
