@@ -179,9 +179,6 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
 
     An nsys that ends before it has started the program is started again.
 
-    Returns:
-        The result of the run.
-
     Raises:
         CaptureError: nsys did not start the program, or stopped writing before its report was complete.
         CaptureInterruptedError: Ctrl-C was pressed twice.

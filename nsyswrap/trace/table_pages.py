@@ -45,7 +45,7 @@ MORE = 0x80
 LONGEST_ROW_NUMBER = 9
 # Types: none, whole numbers of 1, 2, 3, 4, 6 and 8 bytes, a floating point number, the constants 0 and 1, two that are
 # reserved, then blobs and texts by length.
-NULL, REAL, ZERO, ONE, LAST_RESERVED = 0, 7, 8, 9, 11
+NULL, REAL, ZERO, ONE = 0, 7, 8, 9
 _FIXED = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
 _BYTES = np.array([*_FIXED, *((kind - 12) // 2 for kind in range(12, MORE))], np.int32)
 # How far the eight bytes that begin with a value are shifted, so that only the value is left.
