@@ -493,12 +493,7 @@ class _Run:
                 self.process.kill()
 
     def _check_growth(self, quiet_s: float, *, late: bool) -> None:
-        """Give a hint if nsys has written nothing for a while; raise an error if that is long, or the disk is full.
-
-        Args:
-            quiet_s: Seconds for which nsys has written nothing.
-            late: Whether an ending signal has arrived since the program ended.
-        """
+        """Give a hint if nsys has written nothing for a while; raise an error if that is long, or the disk is full."""
         if quiet_s > self.call.limits.full_s and (full := self._full_disk()) is not None:
             raise CaptureError(
                 f"the disk of {full} is full ({free_text(full)}), so nsys wrote no report", hint=DISK_FULL_HINT

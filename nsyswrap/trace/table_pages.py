@@ -147,13 +147,7 @@ def _page(descriptor: int, page: int, page_bytes: int) -> bytes:
 
 
 def _children(page: bytes, start: int, key: int) -> tuple[Array, Array]:
-    """Return the pages below an interior page, and the largest row number of each.
-
-    Args:
-        page: Its bytes.
-        start: Where its header starts.
-        key: The largest row number of the page itself.
-    """
+    """Return the pages below an interior page, and the largest row number of each."""
     if page[start] != INTERIOR:
         raise UnknownFormatError
     count = int.from_bytes(page[start + 3 : start + 5], "big")
@@ -276,13 +270,7 @@ def _payload(stored: Array, at: Array) -> tuple[Array, Array]:
 
 
 def _numbers(words: Array, at: Array, kind: Array) -> Array:
-    """Return the number of each row.
-
-    Args:
-        words: The eight bytes that begin at each place.
-        at: Where each number begins.
-        kind: Type of each number, or the one of all.
-    """
+    """Return the number of each row."""
     if int(kind.max(initial=0)) > ONE or (kind == REAL).any():
         raise UnknownFormatError
     stored = (kind != NULL) & (kind < ZERO)

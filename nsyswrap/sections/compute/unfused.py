@@ -185,14 +185,7 @@ def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
 
 
 def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices) -> tuple[Flags, Shares, Shares]:
-    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does.
-
-    Args:
-        members: The groups of kernels.
-        neighbours: Whether each kernel and the next one are of one queue and may be fused.
-        length: Length of each kernel, in ns.
-        code: Group of each kernel.
-    """
+    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does."""
     before, after = code[:-1], code[1:]
     both = members.known[before] & members.known[after]
     agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
