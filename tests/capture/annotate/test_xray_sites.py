@@ -155,6 +155,11 @@ def test_each_range_ends_before_the_next_line(seen: Any) -> None:  # noqa: ANN40
     assert found.tool == [None, None]
 
 
+def test_the_first_line_of_a_statement_goes_on_after_the_calls_in_its_others(seen: Any) -> None:  # noqa: ANN401
+    """The operator is the first instruction of the line that goes on."""
+    assert seen("(\n  x  # first\n  + net(x)\n)").lines == ["first", "in a module", "in the model", "first"]
+
+
 def test_operators_of_numbers_have_no_range(seen: Any) -> None:  # noqa: ANN401 - a function
     """Python has learnt that they are numbers."""
     assert seen("n = 1\nn + 2\n[3, 4][n]\nn < 2\nmax(n, 3)").lines == []
