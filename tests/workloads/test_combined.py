@@ -24,7 +24,7 @@ def constants(name: str) -> dict[str, object]:
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
-    return {each: ast.literal_eval(values[each]) for each in ("FAULTS", "SHAPE", "LIBRARY")}
+    return {each: ast.literal_eval(values[each]) if each in values else "" for each in ("FAULTS", "SHAPE", "LIBRARY")}
 
 
 @pytest.mark.parametrize("name", NAMES)
