@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from nsyswrap.base.errors import NsysNotFoundError, NsyswrapError
-from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
+from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, program_at
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.signals import handled
 from nsyswrap.capture.unpack import (
@@ -65,7 +65,7 @@ def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
                 return nsys
             notify("It cannot write reports, because its importer lacks libraries; installing another")
     path = install(installed_folder(), notify)
-    installed = nsys_at(path, "nsyswrap setup")
+    installed = program_at(path, "nsyswrap setup")
     if installed is None:
         raise NsyswrapError(f"{path} was installed but does not run", hint="Run 'nsyswrap setup --force'")
     return installed
