@@ -36,7 +36,6 @@ class EditedOperator(NamedTuple):
     Attributes:
         dtype: Type of its tensors.
         shapes: Sizes of the tensors that it takes and learns.
-        function: Computes it as the program has it.
         edited: Computes it as edited; None where a switch or a layout is changed.
         wide: Sizes of the edited program's tensors; empty for the same.
     """

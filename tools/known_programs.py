@@ -55,7 +55,6 @@ class Program:
         change: A sentence on what its second form does instead.
         module: What ``python -m`` runs in workloads/.
         before, after: Options of one form.
-        recorded: Its recorded steps.
     """
 
     name: str

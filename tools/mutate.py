@@ -67,10 +67,8 @@ class Mutation:
 
     Attributes:
         path: The file, from the root of the checkout.
-        line: The line where the change is.
         label: The change, as the table shows it.
         kind: ``threshold`` or ``comparison``.
-        source: The whole source with the change.
     """
 
     path: Path

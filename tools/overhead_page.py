@@ -58,7 +58,6 @@ class Compared(NamedTuple):
 
     Attributes:
         before_ns: The step alone.
-        measured_ns: What was measured.
         recorded_ns: The step under nsys.
         found: The interval of the report; None where it has none, or one too wide to say something.
     """

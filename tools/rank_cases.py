@@ -25,7 +25,6 @@ class Case(NamedTuple):
         program: The program, without .py.
         beside: Whether another program uses the last GPU.
         committed: How many steps of its capture are committed, of each rank.
-        in_one_process: Whether one process has all GPUs.
         may_be_named: A rank that another finding than the first may call late, since the fault lies in its work.
     """
 
