@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/judge_faults.py, not a package
 """The programs of workloads/faults, and whether each root cause has enough of them."""
 
 import ast

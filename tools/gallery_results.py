@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The committed reports of the gallery: cut to the tables that its pages read, and read back."""
 
 import ast

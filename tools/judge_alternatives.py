@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare the measured alternatives of a profile with programs that are edited by hand, on a GPU.
 
     python tools/judge_alternatives.py --out FOLDER [GROUP ...]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Let `nsyswrap try` fix planted faults, and compare what it brings with the edited program.
 
     python tools/judge_try.py [--out rows.json] [--seconds 250] [--planted] [NAME ...]

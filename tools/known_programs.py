@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Twelve programs of kinds that people know, each before and after the advice of its report.
 
     python tools/known_programs.py --gpus 4            profile them all, on so many GPUs

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """The page docs/overhead.md: how well reports describe programs without the profiler, and what nsys costs."""
 
 import math

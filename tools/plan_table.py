@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/judge_plans.py, not a package
 """Check the plans of programs with several faults against the steps that were measured with the faults fixed."""
 
 import ast

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/judge_ranks.py, not a package
 """The programs of workloads/ranks that tools/judge_ranks.py profiles: what is planted, and what a report must say."""
 
 from typing import NamedTuple
