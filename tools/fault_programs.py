@@ -35,7 +35,6 @@ class Program:
 
     Attributes:
         name: The module's name.
-        rule: The rule of the planted fault.
         shape: What kind of program it is, and where the fault sits in it.
         library: The library whose training loop runs; empty for a loop of the program's own.
         gpus: How many GPUs it needs; 0 where the fault lies on the host alone and shows without one, too.

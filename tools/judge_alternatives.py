@@ -35,7 +35,6 @@ class EditedOperator(NamedTuple):
     """An operator of a program.
 
     Attributes:
-        kind: The kind of its alternative.
         dtype: Type of its tensors.
         shapes: Sizes of the tensors that it takes and learns.
         function: Computes it as the program has it.

@@ -71,7 +71,6 @@ class Case:
     Attributes:
         name: The words that run it, after those of Python.
         rules: The rules of its planted faults.
-        fix: The words that fix them.
     """
 
     name: str
