@@ -4,9 +4,9 @@
     python tools/judge_alternatives.py --out FOLDER [GROUP ...]
 
 Each group of operators is a program that runs once under `nsyswrap profile`. Its alternatives are measured as `profile`
-does it, but for a minute: so none is left out. Then each operator is a program of its own, as it is and edited, without
-nsyswrap, in turns. A row says which share of its time an operator needs after the edit: as measured beside the profile,
-and in the edited program. They should differ by at most a tenth.
+does it, and for a minute, so that none is left out. Then each operator is a program of its own, as it is and edited,
+without nsyswrap, in turns. A row says which share of its time an operator needs after the edit: as measured beside the
+profile, and in the edited program. They should differ by at most a tenth.
 """
 
 import argparse
