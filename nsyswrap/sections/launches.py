@@ -102,7 +102,7 @@ def _launch_bound(
         headline=LAUNCH_BOUND.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=saving(),
-        advice=LAUNCH_BOUND.advice.format(optimizer="a fused optimizer (fused=True), " if is_many else ""),
+        advice=LAUNCH_BOUND.advice.format(optimizer=", a fused optimizer (fused=True)" if is_many else ""),
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
