@@ -52,12 +52,9 @@ class Program:
     Attributes:
         name: Its folder in reports/programs.
         title: What people know it as.
-        what: A sentence on what it does.
         change: A sentence on what its second form does instead.
         module: What ``python -m`` runs in workloads/.
-        options: Options of both forms.
         before, after: Options of one form.
-        gpus: How many GPUs it needs.
         recorded: Its recorded steps.
         rule: The finding that the second form answers, where that is not the first one.
     """
