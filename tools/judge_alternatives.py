@@ -51,7 +51,6 @@ class EditedOperator(NamedTuple):
 
 
 def linear(hidden: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
-    """Return a linear layer."""
     import torch  # noqa: PLC0415
 
     return torch.nn.functional.linear(hidden, weight, *bias)
@@ -117,7 +116,6 @@ def rms_norm(hidden: Tensor, weight: Tensor) -> Tensor:
 
 
 def layer_norm(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return a norm by parts."""
     centered = hidden - hidden.mean(-1, keepdim=True)
     return centered / (centered.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * weight + bias
 
@@ -128,24 +126,20 @@ def gelu(hidden: Tensor) -> Tensor:
 
 
 def gated(gate: Tensor, hidden: Tensor) -> Tensor:
-    """Return a gated activation."""
     return gate * gate.sigmoid() * hidden
 
 
 def casts(hidden: Tensor, scale: Tensor) -> Tensor:
-    """Return a chain of casts and scales."""
     return ((hidden.float() * scale).half().float() * 0.5 + 1).to(hidden.dtype)
 
 
 def convolution(images: Tensor, weight: Tensor) -> Tensor:
-    """Return a convolution of images."""
     import torch  # noqa: PLC0415
 
     return torch.nn.functional.conv2d(images, weight, padding=weight.shape[-1] // 2)
 
 
 def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a function that compiles another one when it is first called."""
     made: list[Callable[..., Tensor]] = []
 
     def call(*inputs: Tensor) -> Tensor:
@@ -159,7 +153,6 @@ def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def chain(dtype: str, function: Callable[..., Tensor], *shapes: Sequence[int]) -> EditedOperator:
-    """Return a chain that the edit compiles."""
     return EditedOperator("compiled", dtype, shapes, function, compiled(function))
 
 
@@ -201,7 +194,6 @@ GROUPS: Mapping[str, Mapping[str, EditedOperator]] = {
 
 
 def tensors(judged: EditedOperator, *, edited: bool) -> list[Tensor]:
-    """Return the tensors of an operator, in the layout that the edit gives them."""
     import torch  # noqa: PLC0415
 
     dtype, found = getattr(torch, judged.dtype), []
@@ -217,7 +209,6 @@ class Layers:
     """The operators of a group, each with its tensors and the gradient of what it returns."""
 
     def __init__(self, group: str) -> None:
-        """Make the tensors."""
         import torch  # noqa: PLC0415
 
         self._made = []
