@@ -181,7 +181,7 @@ OPTIONS_OF_OTHERS = {
     },
     "torchrun": {"--max-restarts", "--no-python", "--nproc-per-node", "--standalone"},
     "SLURM": {"--ntasks", "--signal"},
-    "dask worker": {"--nthreads", "--nworkers"},
+    "dask": {"--nthreads", "--nworkers", "--scheduler-file"},
     "configure of Python": {"--enable-optimizations", "--with-lto"},
     "train.py": {"--config", "--epochs", "--gpus", "--mode", "--steps"},
 }
@@ -191,8 +191,6 @@ CALL = re.compile(r"\bnsyswrap ([a-z][a-z-]*)([^`\n|;&#]*)")
 
 
 def options_by_command() -> dict[str, set[str]]:
-    """Return the long options of each command, with those of the commands in it."""
-
     def below(command: click.Command) -> set[str]:
         context = click.Context(command)
         found = {name for each in command.get_params(context) for name in (*each.opts, *each.secondary_opts)}

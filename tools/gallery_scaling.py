@@ -69,10 +69,8 @@ class Cell:
     """One run of the sweep.
 
     Attributes:
-        gpus: Number of GPUs.
         batch: Batch size of all GPUs together.
         mode: "dp" or "ddp"; "one" for one GPU.
-        report: Its report.json.
     """
 
     gpus: int
@@ -87,7 +85,6 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Return the cell in words."""
         kind = {"dp": "DP", "ddp": "DDP"}.get(self.mode)
         return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}, batch {self.batch}{f', {kind}' if kind else ''}"
 

@@ -138,7 +138,6 @@ class AddedTime(NamedTuple):
     Attributes:
         low: The least.
         usual: The usual.
-        high: The most.
         shown: The part of the usual that the capture itself shows: it is as long as it was at the pace of the recorded
             run, and the rest as long as at the machine's usual pace.
         high_shown: The same part of the most.
@@ -256,7 +255,6 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
 
 
 def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
-    """Yield the begins and ends of ranges."""
     ranges = trace[tables.RANGES]
     marks = injected(ranges)
     thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))

@@ -93,8 +93,6 @@ class TableReader:
     """Reads one table: make it with ``begin``, ``read`` each part, then ``end``.
 
     Attributes:
-        export: The export.
-        source: Table and columns.
         parts: The parts of the table, in order.
         columns: Arrays with room for all parts, by our names; only columns that the export has.
         coded: The codes of each part by the index of its first row, by the names of the columns that are held as codes.
@@ -204,7 +202,6 @@ class TableReader:
             raise _column_at_fault(own, self.source) or error from error
 
     def _decode(self, pages: PageColumns, part: TablePart) -> int:
-        """Read a part from its pages."""
         rows = 0
         self._begin_codes(part)
         for count, columns in pages.batches(part.pages):
@@ -218,7 +215,6 @@ class TableReader:
         return rows
 
     def _begin_codes(self, part: TablePart) -> None:
-        """Make room for the codes of a part."""
         for parts in self.coded.values():
             parts[part.at] = PartCodes(part.length)
 

@@ -53,7 +53,6 @@ class TableIndex:
     """One table of an export and where its rows are.
 
     Attributes:
-        reader: Reads its parts.
         rows: Rows of each part, shape (parts,); impossible ones count, too.
         first_ns, last_ns: First and last start of the possible rows of each part; of a part without any, the first is
             later than the last.
@@ -224,7 +223,6 @@ class RowChoice:
         return _joined(index, list(index.read(np.ones(len(index.rows), bool))))
 
     def _touching(self, columns: Arrays) -> Flags:
-        """Return which rows touch the interval."""
         found: Flags = (columns["start"] < self.interval[1]) & (ends_of(columns) >= self.interval[0])
         return found
 

@@ -36,7 +36,6 @@ class Installed:
     """An installation that tests share.
 
     Attributes:
-        path: The program.
         messages: What the user read.
         log: The calls of the tools.
         had_called: Whether a tool had been called at each message.
@@ -76,7 +75,6 @@ def log(packages: Path) -> str:
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """Make the tools fail."""
     monkeypatch.setenv("FAKE_APT_FAILURE", how)
 
 

@@ -22,7 +22,6 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[ForkedPrograms]:
-    """Return what runs the programs."""
     found = ForkedPrograms({"OMP_NUM_THREADS": "1"})
     yield found
     found.close()
@@ -33,10 +32,7 @@ class Ran:
     """What came of a program.
 
     Attributes:
-        code: Its exit code.
         words: What it printed, without its numbers.
-        numbers: The numbers.
-        files: The sizes of its files.
     """
 
     code: int

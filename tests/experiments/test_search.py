@@ -40,12 +40,10 @@ def tried(folder: Path, modes: str, order: Sequence[str], **fields: object) -> T
 
 
 def command(modes: str, steps: int = 1_000_000) -> tuple[str, ...]:
-    """Return the command of the program."""
     return (sys.executable, str(PROGRAM), str(steps), *modes.split())
 
 
 def outcome(trial: Trial, spec: str) -> TriedChange:
-    """Return the outcome of one change."""
     return next(each for each in trial.outcomes if each.spec == spec)
 
 
@@ -167,6 +165,15 @@ def test_workers_that_load_beside_the_loop_are_found_and_proved(
     assert trial.together is not None
     assert trial.together.ratio < 0.8
     assert "the same work as the unchanged one. Losses: equal in each step, to the last bit." in trial.notes[0]
+
+
+@pytest.mark.thorough
+def test_a_loop_that_waits_and_cannot_have_workers_takes_turns(tmp_path: Path) -> None:
+    wanted = {"turns": ("zero_grad",), "processes": ("workers",), "is_for_loader": True, "timed_s": 1.0}
+    request = Request(**wanted, budget_s=10.0, block_s=0.02)  # type: ignore[arg-type]
+    answer = run_request(request, options(tmp_path / "out", *command("stream keeps")))
+    assert {each["spec"]: each["verdict"] for each in answer.of("result")}.keys() == {"workers", "zero_grad"}
+    assert not any(answer.of("timed"))
 
 
 @pytest.mark.thorough

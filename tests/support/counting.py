@@ -109,13 +109,7 @@ def holes(work: list[Work], device: int, start: int, end: int) -> list[tuple[int
 
 
 class Counter:
-    """Finds the cause of each idle nanosecond by the table of causes, from all rows each time.
-
-    Args:
-        trace: A random trace.
-        start: Start of the window.
-        end: End of the window.
-    """
+    """Finds the cause of each idle nanosecond by the table of causes, from all rows each time."""
 
     def __init__(self, trace: Trace, start: int, end: int) -> None:
         self.start, self.end = start, end
@@ -224,7 +218,6 @@ class Counter:
         return any(row.thread == thread and row.open_at(when) for row in rows)
 
     def state(self, thread: int, when: int) -> str:
-        """Return the state of a thread at a nanosecond."""
         rows = [*self.calls, *self.os_calls, *self.overheads]
         here = [row for row in rows if row.thread == thread and row.open_at(when)]
         names = {row.name for row in here}

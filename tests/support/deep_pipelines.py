@@ -30,9 +30,6 @@ class Item(NamedTuple):
 
     Attributes:
         name: "fwd", "bwd", "adam" or "message".
-        microbatch: The microbatch that it belongs to.
-        peer: The other rank of a message.
-        step: The step that it belongs to.
     """
 
     name: str
@@ -183,7 +180,6 @@ def waits_ns(job: Pipeline, steps: int) -> list[int]:
 
 
 def built(job: Pipeline, steps: int) -> ExportBuilder:
-    """Return the export of all ranks."""
     made = ExportBuilder()
     for rank, its in enumerate(timed(job, steps)):
         process = global_id(FIRST_PID + rank)

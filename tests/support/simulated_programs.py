@@ -26,7 +26,6 @@ class Act:
         do: Name of the method that runs after the thread's own work.
         work: Length of the thread's own work in ns.
         length: Length of the kernel in ns.
-        stream: Stream of the kernel.
     """
 
     do: Do
@@ -42,7 +41,6 @@ class Machine:
     Attributes:
         builder: The export under construction.
         now: Time of the host in ns.
-        thread: The thread that works.
         free: End of the last kernel of each stream, in ns.
         asleep: Start of the wait of the thread that does not work, in ns.
         ended: End of the last operation, in ns.
@@ -56,7 +54,6 @@ class Machine:
     ended: int = START
 
     def run(self, acts: tuple[Act, ...]) -> "Machine":
-        """Run a program."""
         for act in acts:
             self.now += act.work
             getattr(self, act.do)(act)
@@ -64,7 +61,6 @@ class Machine:
         return self
 
     def launch(self, act: Act) -> None:
-        """Launch a kernel."""
         returned = self.now + CALL
         begin = max(returned + LATENCY, self.free.get(act.stream, START - GAP) + GAP)
         self.free[act.stream] = begin + act.length
@@ -74,7 +70,6 @@ class Machine:
         self.now, self.ended = returned, max(self.ended, begin + act.length)
 
     def wait(self, _: Act) -> None:
-        """Wait for all streams."""
         returned = max(self.now + CALL, max(self.free.values(), default=START - WAKE) + WAKE)
         self.builder.call("cudaDeviceSynchronize", self.now, returned, thread=self.thread)
         self.now = returned

@@ -50,8 +50,6 @@ class Exemption:
 
     Attributes:
         path: Glob of files, from the root.
-        line: What the line must match.
-        why: The reason.
     """
 
     path: str
@@ -59,7 +57,6 @@ class Exemption:
     why: str
 
     def covers(self, hit: "Hit") -> bool:
-        """Whether a hit is in this place."""
         return hit.path.match(self.path) and self.line.search(hit.line) is not None
 
 
@@ -70,7 +67,6 @@ class Hit:
     Attributes:
         path: The file, from the root.
         number: The line, from 1.
-        line: Its text.
         found: The word as it is in the file.
         use: What to write instead.
     """
@@ -86,7 +82,6 @@ class Hit:
 
 
 def word_list(path: Path = LIST) -> tuple[list[Word], list[Exemption]]:
-    """Return the words and the exemptions of the list."""
     listed = tomllib.loads(path.read_text())
     words = [
         Word(_compiled(each["pattern"]), each["use"], each.get("scope", "prose"), each.get("case", False))

@@ -23,9 +23,7 @@ class Case(NamedTuple):
     """One operator.
 
     Attributes:
-        name: Its name.
         work: Runs it once and returns what it made.
-        read: Tensors that it reads.
         operations: Floating point operations of its products.
     """
 
@@ -36,7 +34,6 @@ class Case(NamedTuple):
 
 
 def numbers(*shape: int, kind: torch.dtype = FULL) -> Tensor:
-    """Return random numbers."""
     return torch.rand(*shape, device=DEVICE).to(kind)
 
 

@@ -20,14 +20,13 @@ def fuse_norms(model: nn.Module) -> None:
     """Put PyTorch's norm in the place of each norm of the library."""
     for module in list(model.modules()):
         for name, inner in list(module.named_children()):
-            if type(inner).__name__ == "LlamaRMSNorm":
+            if type(inner).__name__.endswith("RMSNorm"):
                 fused = nn.RMSNorm(len(inner.weight), inner.variance_epsilon)
                 fused.weight = inner.weight
                 setattr(module, name, fused)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     config = LlamaConfig(

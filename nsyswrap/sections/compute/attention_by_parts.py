@@ -95,7 +95,6 @@ class Attention(NamedTuple):
     Attributes:
         place: The module and the line of its first product.
         scores: Size of the scores: batch and heads together, and the lengths of queries and keys in ascending order.
-        width: Width of a head.
         dtype: Type of queries and keys.
         is_masked: Whether something is added to the scores, or chosen among them.
         is_causal: Whether a triangular mask hides half of them.
@@ -140,12 +139,10 @@ def by_parts(joined: JoinedKernels) -> Flags:
 
 
 def _parts_of(joined: JoinedKernels, found: Sequence[Attention]) -> Flags:
-    """Return which kernels are parts of some attention, in all passes."""
     return joined.exact & of_calls(joined, _is_part(found))
 
 
 def _is_part(found: Sequence[Attention]) -> Callable[[OperatorCall], bool]:
-    """Return what says whether a call is a part of some attention."""
     scores = {(each.place.module, each.scores) for each in found}
 
     def is_part(call: OperatorCall) -> bool:
@@ -233,7 +230,6 @@ def _sizes(tensors: Sequence[Tensor]) -> set[Size]:
 
 
 def _is_inside(module: str, outer: str) -> bool:
-    """Return whether a module is another one, or inside of it."""
     return module == outer or module.startswith(f"{outer}.") or not outer
 
 
