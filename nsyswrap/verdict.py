@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import NO_PLAN, Finding, Plan, Section, Severity, StepTimes
@@ -46,14 +47,17 @@ def in_order(sections: Sequence[Section], findings: Iterable[Finding], plan: Pla
     """
     planned = {change.rule: float(number) for number, change in enumerate(plan.changes)}
     found = sorted(findings, key=lambda each: each.order)
-    rules = [each.rule for each in found]
-    if LATE.key in rules and LATE.key not in planned:
+    rules, last = [each.rule for each in found], float(len(plan.changes))
+    if LATE.key in rules:
         # What its host does is why a rank is late: the rank is named first.
-        after = [planned[rule] for rule in rules[rules.index(LATE.key) :] if rule in planned]
-        planned |= {LATE.key: min(after) - 0.5} if after else {}
+        late = {each.device_id for each in found if each.rule == LATE.key}
+        its_host = {each.rule for each in found if each.device_id in late} & set(RULES)
+        after = [planned[rule] for rule in its_host if rule in planned]
+        if LATE.key not in planned:
+            after += [planned[rule] for rule in rules[rules.index(LATE.key) :] if rule in planned]
+        planned |= {LATE.key: min(*after, planned.get(LATE.key, last)) - 0.5} if after else {}
     ledger = next((section.tables["devices"] for section in sections if section.key == "ledger"), None)
     copies = ON_COPIES if ledger is not None and _is_mostly_copies(ledger) else ()
-    last = float(len(plan.changes))
     alone = {each.rule: each.saving.point for each in found if each.rule in planned and each.saving is not None}
     for each in found:
         if each.rule not in planned and each.saving is not None and each.saving_method == "estimated":

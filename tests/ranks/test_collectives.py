@@ -178,9 +178,12 @@ def test_messages_among_more_than_two_ranks_are_not_matched() -> None:
     assert not collectives_of(trace_of(built)).matched.any()
 
 
-def test_messages_are_matched_where_nccl_names_the_peers() -> None:
+@pytest.mark.parametrize("is_late", [False, True], ids=["whole", "after the communicator was made"])
+def test_messages_are_matched_where_nccl_names_the_peers(is_late: bool) -> None:  # noqa: FBT001
     """In a pipeline of three, each stage exchanges with its neighbours; the sums are those of a plain loop."""
     built, times = pipeline(5)
+    if is_late:
+        built.rows["NVTX_EVENTS"] = [row for row in built.rows["NVTX_EVENTS"] if row.get("text") != "ncclCommInitRank"]
     found = collectives_of(trace_of(built))
     assert found.matched.all()
     arrival = {
