@@ -56,7 +56,7 @@ NO_THRESHOLDS = frozenset(
 )
 # What fails where a module refuses the changed number, and where a test does not end.
 AT_IMPORT, NO_END = "the import of the module", "no end"
-# In CPU time, and in all: a loaded machine is slow.
+# Of one test in CPU time, and of all: a loaded machine is slow.
 LIMIT_S, LIMIT_IN_ALL_S = 100, 3600
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
@@ -235,7 +235,6 @@ def _in_process(session: pytest.Session, mutation: Mutation | None, items: Seque
     folder = tempfile.mkdtemp(prefix="mutate-")
     child = os.fork()
     if not child:
-        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
         signal.alarm(LIMIT_IN_ALL_S)
         null = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
@@ -261,6 +260,7 @@ def _first_failure(mutation: Mutation | None, items: Sequence[pytest.Item]) -> s
     except Exception:  # noqa: BLE001 - a module may refuse a number in any way
         return AT_IMPORT
     for item, after in zip(items, [*items[1:], None], strict=True):
+        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=after)):
             return item.nodeid
     return ""
