@@ -114,3 +114,18 @@ def test_a_repetition_with_less_than_half_of_the_work_is_no_step(layers: int, st
         program.to_device().layers(count, "conv").kernels("loss").backward("conv_bwd", count=count)
         program.kernels(*[ADAM] * 3).to_host()
     assert len(parts_of(program).start) == steps
+
+
+@pytest.mark.parametrize(("memsets", "first"), [(2, 1), (4, 0)])
+def test_a_kernel_up_to_four_items_after_the_begin_shows_where_a_step_begins(memsets: int, first: int) -> None:
+    """Each step copies a batch, and sets memory some times before its first kernel; the first step once less.
+
+    The way back from the kernel ends where the first step differs. Without a near kernel the copy is the begin.
+    """
+    program = Program()
+    for number in range(10):
+        program.step().to_device()
+        for _ in range(memsets - (number == 0)):
+            program.memset()
+        program.kernels(*[f"layer{each}" for each in range(9)]).wait()
+    assert parts_of(program).start[0] == program.sequence().start[first]
