@@ -138,8 +138,8 @@ def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
 
 
 def says_idle(rule: str | None) -> bool:
-    """Return whether the findings of a rule say that the GPU waits, and not what it does."""
-    return rule in RULES and rule != MANY_KERNELS.key
+    """Return whether the findings of a rule are on idle time alone: not on copies or short kernels as well."""
+    return rule in RULES and rule not in {MANY_KERNELS.key, *ON_COPIES}
 
 
 def _busy(ledger: Section) -> str:
