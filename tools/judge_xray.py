@@ -4,10 +4,12 @@
     python tools/judge_xray.py --out FOLDER [--limit 400] [--lanes 4] [NAME ...]
     python tools/judge_xray.py --out FOLDER --sampled [NAME ...]      lines against sampled stacks of the same run
     python tools/judge_xray.py --out FOLDER --turns 5 [NAME ...]      measured steps with and without an X-ray step
+    python tools/judge_xray.py --captures CAPTURE ...                 shares of kept captures, without a GPU
 
 Each program of tools/xray_programs.py runs once under `nsyswrap profile` and once under PyTorch's own tools. A row says
-how much kernel time has an operator, a module and a line; for how much of it torch.profiler names the same operator;
-and how many floating-point operations a step has by both. docs/xray.md has the table.
+how much kernel time has an operator, is in a module, is of an optimizer and has a line, which is its owner if nothing
+else is; for how much of it torch.profiler names the same operator; and how many floating-point operations a step has by
+both. docs/xray.md has the table.
 
 With --sampled, Python stacks are sampled in the recording. A sample inside a call that launches something has a line,
 and so has what is launched, from the X-ray step. With --turns, each program runs so many times with an X-ray step and
@@ -38,6 +40,7 @@ from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.operators.fused_names import fused_operators
 from nsyswrap.operators.join import find_launchers
 from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED
+from nsyswrap.report import report_of
 from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import array, coded
@@ -46,7 +49,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tools" / "xray_programs.py"
 # Enough for the steps before the recording, at most 100, and for the recording.
 LONGEST_S, STEPS, RECORDED = 180, 400, 20
-HEADS = ("program", "operator", "module", "line", "same operator", "FLOPs of a step", "by PyTorch")
+HEADS = (
+    "program",
+    "operator",
+    "module",
+    "optimizer",
+    "owner and line",
+    "same operator",
+    "FLOPs of a step",
+    "by PyTorch",
+)
 # torch.profiler leaves longer names as they are. Source: libkineto/src/Demangle.cpp.
 LONGEST_DEMANGLED = 1024
 # What the profiler itself does is no operator.
@@ -101,6 +113,16 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     names = names_by_pytorch(folder / name / "capture.sqlite")
     same = same_operator(section["tables"]["kernels"], said.get("kernels", {}), names)
     return {"program": name, "notes": section["notes"], **facts, **same, "by_pytorch": said.get("operations")}
+
+
+def of_capture(capture: Path) -> dict[str, Any]:
+    """Return the row of a kept capture; nothing in it is by PyTorch."""
+    trace, settings = with_recorded(load_export(capture), capture, NO_SETTINGS)
+    section = report_of(find_context(trace, settings)).section("operators")
+    if section is None:
+        raise KeyError(f"{capture} has no operators")
+    facts = {fact.label: fact.value for fact in section.facts}
+    return {"program": capture.parent.name, **facts, "same_operator": None, "by_pytorch": None}
 
 
 def names_by_pytorch(capture: Path) -> dict[str, str]:
@@ -214,10 +236,10 @@ def judge_turns(name: str, folder: Path, turns: int) -> str:
 
 def line(row: dict[str, Any]) -> str:
     """Return a row of the table."""
-    shares = (row["joined_share"], row["module_share"], row["line_share"], row["same_operator"])
+    shares = (row[f"{each}_share"] for each in ("joined", "module", "optimizer", "line"))
     numbers = (row["step_operations"], row["by_pytorch"])
     cells = [row["program"].replace("_", " ")]
-    cells += ["" if each is None else f"{each:.1%}" for each in shares]
+    cells += ["" if each is None else f"{each:.1%}" for each in (*shares, row["same_operator"])]
     cells += ["" if each is None else f"{each:.4g}" for each in numbers]
     return f"| {' | '.join(cells)} |"
 
@@ -226,13 +248,19 @@ def main() -> int:
     """Measure all programs, or those that are named, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("xray"))
+    parser.add_argument("--captures", action="store_true", help="the names are captures that were kept")
     parser.add_argument("--limit", type=float, default=400, metavar="S", help="begin no program after S seconds")
     parser.add_argument("--lanes", type=int, default=4, help="how many programs run beside one another")
     parser.add_argument("--sampled", action="store_true", help="compare lines with sampled stacks")
     parser.add_argument("--turns", type=int, default=0, metavar="N", help="compare N runs with as many without it")
     chosen = parser.parse_args()
     ends, rows = time.monotonic() + chosen.limit, []
+    if chosen.captures:
+        print("| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|", sep="\n", flush=True)
+        for each in chosen.names:
+            print(line(of_capture(Path(each))), flush=True)
+        return 0
     chosen.out.mkdir(parents=True, exist_ok=True)
 
     def one(name: str) -> None:

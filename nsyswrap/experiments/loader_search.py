@@ -38,14 +38,16 @@ class LoaderPoint:
     worker_bytes: int
 
 
-def find_knee(run: Callable[[int], Answer], now: int, cores: int) -> tuple[LoaderPoint | None, tuple[LoaderPoint, ...]]:
+def find_knee(
+    run: Callable[[int], Answer | None], now: int, cores: int
+) -> tuple[LoaderPoint | None, tuple[LoaderPoint, ...]]:
     """Return the fewest workers that are nearly as fast as any, and all that were tried; None where none can run.
 
     It doubles the number until that does not help twice in a row: the first worker alone may bring nothing. Where more
     do not help, fewer may.
 
     Args:
-        run: Runs the program with a number of workers, and times its steps.
+        run: Runs the program with a number of workers, and times its steps; returns None where no time is left.
         now: The number that the program has.
         cores: The number of cores that it may use.
     """
@@ -94,8 +96,8 @@ def _fewer(now: int, cores: int) -> Sequence[int]:
     return [*found, 0] if now else found
 
 
-def _point(number: int, answer: Answer) -> LoaderPoint | None:
-    timed = next(answer.of("timed"), None)
+def _point(number: int, answer: Answer | None) -> LoaderPoint | None:
+    timed = None if answer is None else next(answer.of("timed"), None)
     if timed is None:
         return None
     return LoaderPoint(number, fmean(timed["step_ns"]), float(timed["cores"]), int(timed["worker_bytes"]))

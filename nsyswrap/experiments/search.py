@@ -29,12 +29,13 @@ from nsyswrap.experiments.process_turns import ProcessTurns, Variant
 from nsyswrap.experiments.proof import Prover
 from nsyswrap.experiments.request import Answer, run_request
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, RANDOM, parts_of, spec_of
-from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET
-from nsyswrap.experiments.try_runs import NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET, WORKERS
+from nsyswrap.experiments.try_runs import PROOF_RUNS, NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
-WORKERS = "workers"
 # Seconds of steps for each number of workers. Source: ours.
 _SEARCH_S = 2.0
+# Of a search that found a better number, for which time is kept: one more of each. Source: ours.
+_COMPARED_RUNS = 2
 # Of the time that is left; the rest is for new processes. Source: ours.
 _TURNS_SHARE = 0.6
 
@@ -82,14 +83,15 @@ class _Search:
 
     def trial(self, command: tuple[str, ...]) -> Trial:
         """Try everything, as far as the budget goes."""
+        searches = WORKERS in self._processes
         try:
-            ready = self._try_in_turns(for_loader=WORKERS in self._processes)
-            others = list(ready.get("processes", ()))
-            if self._is_limited_by_loader(ready, others):
-                self._search_workers(ready)
-                ready = self._try_in_turns(for_loader=False)
-                others = list(ready.get("processes", ()))
-            self._try_in_processes([each for each in others if parts_of(each)[0] != WORKERS])
+            answer = self._try_in_turns(for_loader=searches)
+            ready = _ready(answer)
+            if ready.get("needs_workers"):
+                self._search_workers(answer, ready)
+                ready = _ready(self._try_in_turns(for_loader=False))
+            others = [each for each in ready.get("processes", ()) if not searches or parts_of(each)[0] != WORKERS]
+            self._try_in_processes(others)
             self._check_all()
         except NoMoreRunsError as error:
             self._notes.append(str(error))
@@ -97,58 +99,66 @@ class _Search:
             command=command, outcomes=tuple(self._found), points=self._points, notes=tuple(dict.fromkeys(self._notes))
         )
 
-    @staticmethod
-    def _is_limited_by_loader(ready: dict[str, Any], others: Sequence[str]) -> bool:
-        return bool(ready.get("is_limited")) and any(parts_of(each)[0] == WORKERS for each in others)
-
-    def _try_in_turns(self, *, for_loader: bool) -> dict[str, Any]:
+    def _try_in_turns(self, *, for_loader: bool) -> Answer:
         """Try what can be undone, in one process; in another one after each change that ended it.
 
         Returns:
-            What the program was found to be.
+            The answer of the first process that got ready.
         """
-        done, ready = list[str](), dict[str, Any]()
+        done, first = list[str](), None
         while True:
             answer = self._session.answer(
                 budget_s=_TURNS_SHARE * self._session.left_s,
                 base=self._base,
                 turns=tuple(each for each in self._turns if each not in done),
                 without=tuple(each.spec for each in self._found),
-                processes=() if ready else self._processes,
+                processes=() if first else self._processes,
+                timed_s=_SEARCH_S if for_loader else 0.0,
                 is_for_loader=for_loader,
             )
-            ready = ready or next(answer.of("ready"), {})
+            first = first or (answer if _ready(answer) else None)
             outcomes = outcomes_of(answer.events)
             done += [each.spec for each in outcomes if each.verdict == NOT_APPLICABLE]
             self._found += [each for each in outcomes if each.spec not in {one.spec for one in self._found}]
-            if any(answer.of("end")):
-                return ready
-            if not answer.open:
+            if not any(answer.of("end")) and not answer.open:
                 self._notes.append(_unfinished(answer))
-                return ready
+            if not answer.open:
+                return first or answer
             self._found.append(TriedChange(spec=answer.open, verdict=FAILED, words=ending_of(answer)))
 
-    def _search_workers(self, ready: dict[str, Any]) -> None:
-        """Find the number of workers, and keep it if it helps."""
-        now, cores = int(ready["workers"]), int(ready["cores"])
+    def _search_workers(self, unchanged: Answer, ready: Mapping[str, Any]) -> None:
+        """Find the number of workers, and keep it if it helps.
 
-        answers = dict[Variant, Answer]()
+        Args:
+            unchanged: A timed run with the number that the program has.
+            ready: What the program was found to be.
+        """
+        now, cores = int(ready["workers"]), int(ready["cores"])
+        answers: dict[Variant, Answer] = {(): unchanged}
 
         def variant(number: int) -> Variant:
             return () if number == now else (spec_of(WORKERS, str(number)),)
 
-        def run(number: int) -> Answer:
-            self._say(f"the loop waits for its data: {units.counted(number, 'worker')}")
-            answers[variant(number)] = found = self._session.timed(variant(number), _SEARCH_S)
-            return found
+        def run(number: int) -> Answer | None:
+            if variant(number) not in answers:
+                self._say(f"the loop waits for its data: {units.counted(number, 'worker')}")
+                try:
+                    found = self._session.timed(variant(number), _SEARCH_S, later=PROOF_RUNS + _COMPARED_RUNS)
+                except NoMoreRunsError as error:
+                    self._notes.append(str(error))
+                    return None
+                answers[variant(number)] = found
+            return answers[variant(number)]
 
         best, self._points = find_knee(run, now, cores)
-        if best is None or best.workers == now:
-            words = f"{units.counted(now, 'worker')} are as fast as any other number"
-            self._found.append(TriedChange(spec=WORKERS, verdict=SAME, words=words, alters=alters_of([WORKERS])))
+        if best is not None and best.workers != now:
+            chosen = variant(best.workers)
+            self._compare([chosen], {each: answers[each] for each in ((), chosen)})
             return
-        chosen = variant(best.workers)
-        self._compare([chosen], {each: answers[each] for each in ((), chosen)})
+        verdict, words = SAME, f"{units.counted(now, 'worker')} are as fast as any other number"
+        if len(self._points) <= 1:
+            verdict, words = CANNOT_TELL, "too few runs"
+        self._found.append(TriedChange(spec=WORKERS, verdict=verdict, words=words, alters=alters_of([WORKERS])))
 
     def _try_in_processes(self, specs: Sequence[str]) -> None:
         known = {each.spec for each in self._found}
@@ -203,7 +213,7 @@ class _Search:
         wrong = set[str]()
         try:
             for spec in self._base:
-                timed = self._session.timed((spec,), _SEARCH_S, before_proof=False)
+                timed = self._session.timed((spec,), _SEARCH_S, later=0)
                 if prover.prove([spec], [timed]).agree is False:
                     wrong.add(spec)
         except NoMoreRunsError as error:
@@ -216,6 +226,11 @@ class _Search:
             for each in self._found
             if each.spec != SET
         ]
+
+
+def _ready(answer: Answer) -> Mapping[str, Any]:
+    """Return what a program was found to be after its first steps; empty for one that ended before."""
+    return next(answer.of("ready"), {})
 
 
 def _unfinished(answer: Answer) -> str:

@@ -15,7 +15,7 @@ Run = Callable[[Request, CaptureOptions], Answer]
 # Steps that are compared: the first ones, in which nothing is changed yet, and some after them. Source: ours.
 PROVED_STEPS = 40
 # Runs for which time is kept: with the changes, without them, and with rounding errors.
-_PROOF_RUNS = 3
+PROOF_RUNS = 3
 _KILLED, _ENDED = SIGNALED + signal.SIGKILL, SIGNALED + signal.SIGTERM
 HUNG, OUT_OF_MEMORY = "the program hung and was ended", "the program was killed, as for want of memory"
 NO_TIME = "The budget ended before all runs were made: give --budget more."
@@ -115,18 +115,18 @@ class TryRuns:
         """
         return self.answer(base=tuple(base), proved_steps=PROVED_STEPS, roundoff=roundoff)
 
-    def timed(self, base: Sequence[str], timed_s: float, *, before_proof: bool = True) -> Answer:
+    def timed(self, base: Sequence[str], timed_s: float, *, later: int = PROOF_RUNS) -> Answer:
         """Run the program once with some changes, and time its steps without turns.
 
         Args:
             base: The changes.
             timed_s: Seconds of steps.
-            before_proof: Whether time must be left to record the work later.
+            later: Runs for which time must be left.
 
         Raises:
             NoMoreRunsError: The budget would not last, or the user does not allow it.
         """
-        if self.left_s < self._longest_s * (1 + _PROOF_RUNS * before_proof):
+        if self.left_s < self._longest_s * (1 + later):
             raise NoMoreRunsError(NO_TIME)
         began = time.monotonic()
         found = self.answer(base=tuple(base), timed_s=timed_s)

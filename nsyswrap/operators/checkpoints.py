@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from nsyswrap.events.python_stacks import shown_files
 from nsyswrap.events.xray_record import XrayRecord
 from nsyswrap.operators.observed_calls import frames_of, module_of
+from nsyswrap.operators.optimizers import is_of_pytorch
 from nsyswrap.trace.tables import Frame
 
 # Source: torch/utils/checkpoint.py.
-_FILE, _FUNCTION, _PYTORCH = "torch/utils/checkpoint.py", "checkpoint", "/torch/"
+_FILE, _FUNCTION = "torch/utils/checkpoint.py", "checkpoint"
 
 
 def find_checkpoints(record: XrayRecord) -> Mapping[str, tuple[str, ...]]:
@@ -35,7 +36,7 @@ def _asking(around: Sequence[Frame]) -> Frame | None:
     """Return the frame outside of PyTorch that asks for the checkpoint around a line; None where there is none."""
     inside = (at for at, each in enumerate(around) if each.file.endswith(_FILE) and each.function == _FUNCTION)
     outer = around[next(inside, len(around)) :]
-    return next((each for each in outer if _PYTORCH not in each.file), None)
+    return next((each for each in outer if not is_of_pytorch(each)), None)
 
 
 def _outermost(modules: Sequence[str]) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ last one to begin made the node. Source: torch/csrc/autograd/profiler and at::se
                      |--- AddmmBackward0, seq = 12 ------------------------|
                           |-- aten::mm --|
 
-An operator in it that has a sequence number of its own is part of a forward pass that is computed again.
+An operator in it that has a sequence number of its own is part of a forward pass that is computed again. What the
+backward pass launches without a forward operator has the line that runs it.
 """
 
 import json
@@ -33,7 +34,7 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Spans, Times
 from nsyswrap.events.host_record import injected
-from nsyswrap.events.operations import COMPUTE, SOURCES, Operations, find_operations
+from nsyswrap.events.operations import COMPUTE, SOURCES, Operations, find_operations, launch_rows
 from nsyswrap.events.python_stacks import shown_files
 from nsyswrap.events.xray_record import (
     Argument,
@@ -47,6 +48,7 @@ from nsyswrap.events.xray_record import (
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.loop.xray_step import numbers_of
 from nsyswrap.operators.fused_names import fused_operators
+from nsyswrap.operators.optimizers import optimizer_of, optimizers_in
 from nsyswrap.operators.work import OperatorWork, products_of, work_of
 from nsyswrap.ranks.join import REPORT_BITS
 from nsyswrap.trace import tables
@@ -64,6 +66,8 @@ _SITE = re.compile(r"^(?:nsyswrap )?xray (\d+)$")
 _ENGINE = "autograd::engine::evaluate_function"
 # Names under which modules that wrap others hold them: those of torch.compile, FSDP, checkpointing and DDP.
 _WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
+# Files of PyTorch whose code runs backward passes.
+_BACKWARD = ("torch/autograd/graph.py", "torch/autograd/__init__.py")
 _PARALLEL = frozenset({"DistributedDataParallel", "DataParallel"})
 
 
@@ -78,10 +82,13 @@ class OperatorCall:
         module: Path of the module that called it, or whose forward pass it is the backward pass of.
         class_name: Class of that module.
         line: File and line of the program that called it.
+        function: Function of that line.
+        optimizer: Class of the optimizer whose step called it; empty for none.
         role: ``BACKWARD``, ``RECOMPUTED``, or empty for what the engine of autograd does not run.
         work: Its work; None where it is not known.
         operator: What it took and returned; None where that is not known.
         forward: The operator of the forward pass that autograd knows, around the call or differentiated by it.
+        in_graph: Whether it launches a CUDA graph, whose operators ran when the graph was captured.
     """
 
     name: str = ""
@@ -90,10 +97,13 @@ class OperatorCall:
     module: str = ""
     class_name: str = ""
     line: str = ""
+    function: str = ""
+    optimizer: str = ""
     role: str = ""
     work: OperatorWork | None = None
     operator: RecordedOperator | None = None
     forward: RecordedOperator | None = None
+    in_graph: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,7 @@ class _Origin(NamedTuple):
     role: str
     kernel: str
     forward: int
+    in_graph: bool
 
 
 def find_observed(trace: Trace, record: XrayRecord) -> ObservedCalls:
@@ -179,7 +190,9 @@ def find_observed(trace: Trace, record: XrayRecord) -> ObservedCalls:
     step = _Step(trace, record)
     around = step.around(thread, Spans(array(calls, "start")[call], array(calls, "end")[call]))
     kernels = _kernel_names(trace, operations, rows)
-    origins = [step.origin(*each) for each in zip(around, kernels, strict=True)]
+    running = step.running_backward(thread, array(calls, "start")[call])
+    in_graph = np.isin(call, launch_rows(trace)).tolist()
+    origins = [step.origin(*each) for each in zip(around, running, kernels, in_graph, strict=True)]
     place: dict[_Origin, int] = {}
     codes = np.array([place.setdefault(each, len(place)) for each in origins], np.intp)
     owner = np.array([each.operator for each in origins], np.intp) + 1
@@ -221,6 +234,7 @@ class _Step:
         self._site = np.where(injected(ranges), site[code], -1) if len(ranges) else np.empty(0, np.int64)
         self._thread, self._start, self._end = (array(ranges, name) for name in ("thread", "start", "end"))
         self._threads = self._numbered_threads()
+        self._optimizers = {key: optimizers_in(each) for key, each in self._record.items()}
         self._shown = shown_files([frames_of(site) for each in record for site in each.sites])
         self._forward, self._node = self._by_sequence()
 
@@ -245,8 +259,28 @@ class _Step:
             for each, lines in zip(operators, sites, strict=True)
         ]
 
-    def origin(self, around: _Around, kernel: str) -> _Origin:
-        """Return the origin of a launch."""
+    def running_backward(self, thread: Times, at: Times) -> list[int]:
+        """Return the row of the line that runs a backward pass in the process of each thread at a time; -1 for none."""
+        process, found = tables.process_of(self._thread), np.full(len(at), -1, np.intp)
+        rows = [each for each in np.flatnonzero(self._site >= 0).tolist() if self._runs_backward(each)]
+        for row in sorted(rows, key=self._start.__getitem__):
+            inside = (tables.process_of(thread) == process[row]) & (at >= self._start[row]) & (at < self._end[row])
+            found[inside] = row
+        return found.tolist()
+
+    def _runs_backward(self, row: int) -> bool:
+        site = self._site_of(row)
+        return site is not None and any(frame.file.endswith(_BACKWARD) for frame in frames_of(site)[:2])
+
+    def origin(self, around: _Around, running: int, kernel: str, in_graph: bool) -> _Origin:  # noqa: FBT001
+        """Return the origin of a launch.
+
+        Args:
+            around: What is open around it.
+            running: Row of the line that runs a backward pass at that time; -1 for none.
+            kernel: Its name.
+            in_graph: Whether it launches a CUDA graph.
+        """
         rows, site = around
         names = [self._named[row] for row in rows]
         fused = kernel if fused_operators(kernel) else ""
@@ -254,14 +288,17 @@ class _Step:
         operator = self._working(rows)
         known = (row for row, each in zip(reversed(rows), reversed(names), strict=True) if each.sequence is not None)
         if engine is None:
-            return _Origin(operator, site, "", fused, next(known, operator))
+            if site < 0 <= running:
+                return _Origin(operator, running, BACKWARD, fused, next(known, operator), in_graph)
+            return _Origin(operator, site, "", fused, next(known, operator), in_graph)
         again = any(each.sequence is not None for each in names[engine + 2 :])
         if again and site >= 0 and self._start[site] >= self._start[rows[engine]]:
-            return _Origin(operator, site, RECOMPUTED, fused, next(known))
+            return _Origin(operator, site, RECOMPUTED, fused, next(known), in_graph)
         called, forward = self._differentiated(self._node.get(rows[engine], -1))
+        called = running if called < 0 else called
         if again:
-            return _Origin(operator, called, RECOMPUTED, fused, next(known))
-        return _Origin(operator, called, BACKWARD, fused, forward)
+            return _Origin(operator, called, RECOMPUTED, fused, next(known), in_graph)
+        return _Origin(operator, called, BACKWARD, fused, forward, in_graph)
 
     def described(self, origin: _Origin) -> OperatorCall:
         """Return an operator with its work, its module and its line."""
@@ -281,17 +318,27 @@ class _Step:
             work=work_of(operator) if operator else None,
             operator=operator,
             forward=self._recorded(origin.forward) if origin.forward >= 0 else None,
+            in_graph=origin.in_graph,
         )
-        if origin.site < 0:
+        site, process = self._site_of(origin.site), self._process(int(self._thread[origin.site]))
+        if site is None or process is None:
             return made
-        process = self._process(int(self._thread[origin.site]))
-        number = int(self._site[origin.site])
-        if process is None or number >= len(process.sites):
-            return made
-        site = process.sites[number]
-        line = f"{self._shown[site.file]}:{site.line}"
+        number = self._named[origin.operator].number if origin.operator >= 0 else -1
         module, class_name = module_of(process, site.module)
-        return replace(made, line=line, module=module, class_name=class_name)
+        return replace(
+            made,
+            line=f"{self._shown[site.file]}:{site.line}",
+            function=site.function.rpartition("<locals>.")[2],
+            module=module,
+            class_name=class_name,
+            optimizer="" if module else optimizer_of(site, number, self._optimizers[process.report, process.pid]),
+        )
+
+    def _site_of(self, row: int) -> CallSite | None:
+        """Return the line of a range; None where it is not known, and for -1."""
+        process = self._process(int(self._thread[row])) if row >= 0 else None
+        number = int(self._site[row])
+        return process.sites[number] if process is not None and 0 <= number < len(process.sites) else None
 
     def _process(self, thread: int) -> ProcessXray | None:
         """Return what PyTorch said in the process of a thread, by its global id; None where it said nothing."""

@@ -11,19 +11,19 @@ from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED
 from nsyswrap.render import summary_model
 from nsyswrap.render.document import Column, Form, Table
 from nsyswrap.render.escape import shorten
-from nsyswrap.sections.operators import NO_MODULE, NOT_JOINED
+from nsyswrap.sections.operators import NO_MODULE, NOT_JOINED, OUTSIDE, around
 
 FORWARD = "forward"
 # Rows of a large model would be the largest part of a page.
 _MOST_ROWS: Mapping[Form, int] = MappingProxyType({"html": 240})
 _MOST_KERNELS, _KERNEL_WIDTH = 3, 72
-# The path of a module, the phase of what is in none, or what tells operators apart.
+# The owner of kernels, or what tells operators apart.
 _Key = tuple[str, ...]
 
 
 @dataclass(slots=True)
 class _Row:
-    """A module, a phase outside of modules, or an operator of equal shapes and line.
+    """A module, an optimizer, a line outside of modules, or an operator of equal shapes and line.
 
     Attributes:
         above: The row that it is part of; empty for none.
@@ -108,16 +108,13 @@ def _rows(section: Section) -> dict[_Key, _Row]:
     found = dict(_modules(section))
     operators = summary_model.rows(section, "operators")
     for row in operators:
-        if _above(row) not in found:
-            found[_above(row)] = _Row((NO_MODULE,), str(row["phase"]), bound=str(row["bound"]))
-    for row in operators:
         types = " ".join(filter(None, (row["shapes"], row["dtypes"])))
-        made = _Row(_above(row), row["operator"], "", row["line"], types, row["bound"])
+        made = _Row((_owner(row),), row["operator"], "", row["line"], types, row["bound"])
         mine, phase = found.setdefault(_key(row), made), str(row["phase"])
-        # The optimizer is in no module, and is no forward pass.
+        # What is in no module, such as the optimizer, need be no forward pass.
         role = phase if not row["module"] or phase in {BACKWARD, RECOMPUTED} else FORWARD
-        outside = [found[_above(row)], found[NO_MODULE,]] if _above(row)[0] == NO_MODULE else []
-        for each in (mine, *outside):
+        above = () if row["module"] else (_owner(row), around(_owner(row)))
+        for each in (mine, *(found[name,] for name in above if (name,) in found)):
             each.add(role, int(row["total_ns"]), row["peak_share"])
     for row in summary_model.rows(section, "kernels"):
         if (operator := found.get(_key(row))) and len(operator.kernels) < _MOST_KERNELS:
@@ -127,24 +124,23 @@ def _rows(section: Section) -> dict[_Key, _Row]:
 
 
 def _modules(section: Section) -> Iterator[tuple[_Key, _Row]]:
-    """Yield the modules; what is in none is the sum of its phases."""
+    """Yield the owners; what is in no module is the sum of its operators."""
+    outside = {_owner(row) for row in summary_model.rows(section, "operators") if not row["module"]}
     for row in summary_model.rows(section, "modules"):
-        path = str(row["module"])
-        around = path.rpartition(".")[0]
-        made = _Row((around,) if around else (), path, str(row["class_name"]).rpartition(".")[2], bound=row["bound"])
-        if path != NO_MODULE:
+        owner, above = str(row["module"]), around(str(row["module"]))
+        name, word = owner.removeprefix(OUTSIDE), str(row["class_name"]).rpartition(".")[2]
+        made = _Row((above,) if above else (), name, word, bound=row["bound"])
+        if owner not in {*outside, NO_MODULE}:
             made.add("", int(row["total_ns"]), row["peak_share"])
             made.times = {role: int(row[f"{role}_ns"]) for role in (FORWARD, BACKWARD, RECOMPUTED)}
-        yield (path,), made
-
-
-def _above(row: Mapping[str, Any]) -> _Key:
-    """Return the key of the row that an operator is part of: its module, or its phase outside of modules."""
-    if row["operator"] == NOT_JOINED:
-        return (NOT_JOINED,)
-    return (str(row["module"]),) if row["module"] else (NO_MODULE, str(row["phase"]))
+        yield (owner,), made
 
 
 def _key(row: Mapping[str, Any]) -> _Key:
     """Return what tells an operator from others."""
-    return (*_above(row), *(str(row[name]) for name in ("operator", "shapes", "dtypes", "line")))
+    return (_owner(row), *(str(row[name]) for name in ("operator", "shapes", "dtypes", "line")))
+
+
+def _owner(row: Mapping[str, Any]) -> str:
+    """Return the row of the table of modules in which an operator is; reports of older versions do not have it."""
+    return str(row.get("owner") or row["module"] or (NOT_JOINED if row["operator"] == NOT_JOINED else NO_MODULE))

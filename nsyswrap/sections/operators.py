@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.base.row_sums import largest_first, typed_table
 from nsyswrap.events.operations import COMPUTE
@@ -16,7 +17,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Section
 from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators, join_kernels
-from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, module_classes
+from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, OperatorCall, module_classes
 from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, explain_peaks, find_rates
 from nsyswrap.program.program import ProgramAlone
 from nsyswrap.ranks.collectives import Collectives
@@ -28,7 +29,9 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 
 KEY, TITLE = "operators", "Operators and modules"
-NOT_JOINED, NO_OPERATOR, NO_MODULE = "not joined", "outside operators", "outside modules"
+NOT_JOINED, NO_OPERATOR, IN_GRAPH = "not joined", "outside operators", "in a CUDA graph"
+NO_MODULE, NO_OWNER = "outside modules", "owner not known"
+OUTSIDE = f"{NO_MODULE}: "
 LACKING = "The X-ray step lacks something: {reason}."
 NOT_READ = (
     "No operators, modules and lines, since the X-ray step does not fit into the memory that may be used: allow more "
@@ -43,11 +46,15 @@ OF_RANGES = (
     "Operators are those that ranges of the capture name in the last measured step. Their types, modules and lines are "
     "not recorded; 'nsyswrap profile' records them in one more step."
 )
+OF_GRAPHS = (
+    "{share} of the kernel time is in CUDA graphs, without operators: these ran when the graphs were captured, before "
+    "the X-ray step. Module and line are those that launch the graphs."
+)
 MEASURED, PUBLISHED = "measured", "published"
 ADDITIVE = ("count", "total_ns", "forward_ns", "backward_ns", "recomputed_ns")
 MODULE_COLUMNS = ("module", "class_name", *ADDITIVE, "self_ns", "operations", "peak_share", "bound")
 PEAK_TYPES = {"device_id": np.int64, "rank": object, "account": str, "rule": str, "ns": np.int64, "share": np.float64}
-_NAMES = ("operator", "shapes", "dtypes", "module", "line", "phase")
+_NAMES = ("operator", "shapes", "dtypes", "module", "line", "phase", "owner")
 
 
 def run(
@@ -65,11 +72,15 @@ def run(
     joined = find_joined(context, window)
     rates = find_rates(context, joined)
     whole = int(joined.own_ns.sum())
-    known = joined.call >= 0
-    lines, modules = (
-        np.append([bool(getattr(each, name)) for each in joined.calls], False)[joined.call].astype(bool)
-        for name in ("line", "module")
-    )
+    calls = joined.calls
+    shares = {
+        "joined_share": _is(joined, [bool(each.name) for each in calls]),
+        "exact_share": joined.exact,
+        "line_share": _is(joined, [bool(each.line) for each in calls]),
+        "module_share": _is(joined, [bool(each.module) for each in calls]),
+        "optimizer_share": _is(joined, [bool(each.optimizer) for each in calls]),
+        "graph_share": (in_graph := _is(joined, [each.in_graph and not each.name for each in calls])),
+    }
     return Section(
         key=KEY,
         title=TITLE,
@@ -77,12 +88,7 @@ def run(
         facts=(
             *(
                 Fact(label, int(joined.own_ns[mask].sum()) / whole if whole else None, "share")
-                for label, mask in (
-                    ("joined_share", known),
-                    ("exact_share", joined.exact),
-                    ("line_share", lines),
-                    ("module_share", modules),
-                )
+                for label, mask in shares.items()
             ),
             *_use(context, window, program, joined, rates),
             _costliest_line(joined),
@@ -96,9 +102,15 @@ def run(
         notes=(
             OF_RANGES if context.xray is None else OF_STEP,
             explain_peaks(context, rates),
+            *([OF_GRAPHS.format(share=units.share(joined.own_ns[in_graph].sum() / whole))] if in_graph.any() else []),
             *_reasons(context, LACKING),
         ),
     )
+
+
+def _is(joined: JoinedKernels, of_calls: Sequence[bool]) -> npt.NDArray[np.bool_]:
+    """Return which kernels are of calls that something is true of."""
+    return np.array([*of_calls, False], bool)[joined.call]
 
 
 def _costliest_line(joined: JoinedKernels) -> Fact:
@@ -133,7 +145,7 @@ def _operators(context: TraceContext, joined: JoinedKernels, rates: KernelRates)
         (int(device[at]), *names, *sums.row(each))
         for each, (at, names) in enumerate(zip(first.tolist(), _names_of(context, joined, first), strict=True))
     ]
-    rows = [rows[each] for each in largest_first(sums.total_ns, [row[:7] for row in rows])]
+    rows = [rows[each] for each in largest_first(sums.total_ns, [row[:8] for row in rows])]
     types = {"device_id": np.int64, **dict.fromkeys(_NAMES, str), **_SUM_TYPES}
     return typed_table(rows, types)
 
@@ -146,20 +158,21 @@ def _keys(context: TraceContext, joined: JoinedKernels) -> list[npt.NDArray[Any]
 
 
 def _names_of(context: TraceContext, joined: JoinedKernels, at: Indices) -> Iterator[tuple[str, ...]]:
-    """Yield operator, shapes, types, module, line and phase of some kernels."""
+    """Yield operator, shapes, types, module, line, phase and owner of some kernels."""
     for kernel in at.tolist():
-        operator, shapes, dtypes, module, line, role = _label(joined, int(joined.call[kernel]))
+        operator, shapes, dtypes, module, line, role, owner = _label(joined, int(joined.call[kernel]))
         known = (shapes, dtypes) if joined.exact[kernel] else ("", "")
         phase = role or context.phases.name(int(context.phase_of_operations[joined.rows[kernel]]))
-        yield operator, *known, module, line, phase
+        yield operator, *known, module, line, phase, owner
 
 
 def _label(joined: JoinedKernels, call: int) -> tuple[str, ...]:
-    """Return operator, shapes, types, module, line and role of a call of an operator; -1 is no call."""
+    """Return operator, shapes, types, module, line, role and owner of a call of an operator; -1 is no call."""
     if call < 0:
-        return (NOT_JOINED, "", "", "", "", "")
+        return (NOT_JOINED, "", "", "", "", "", NOT_JOINED)
     each = joined.calls[call]
-    return (each.name or NO_OPERATOR, each.shapes, each.dtypes, each.module, each.line, each.role)
+    name = each.name or (IN_GRAPH if each.in_graph else NO_OPERATOR)
+    return (name, each.shapes, each.dtypes, each.module, each.line, each.role, _owners(each)[-1])
 
 
 _SUM_TYPES = {
@@ -215,19 +228,19 @@ def _kernels(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -
     rows = []
     for each, (kind, label) in enumerate(zip(kinds, _names_of(context, joined, first), strict=True)):
         count, total, _, _, share, _ = sums.row(each)
-        operator, shapes, dtypes, module, line, phase = label
-        rows.append((operator, kind, count, total, shapes, dtypes, module, line, phase, share))
-    rows = [rows[each] for each in largest_first(sums.total_ns, [(*row[:2], *row[4:9]) for row in rows])]
-    texts = dict.fromkeys(("shapes", "dtypes", "module", "line", "phase"), str)
+        operator, *others = label
+        rows.append((operator, kind, count, total, *others, share))
+    rows = [rows[each] for each in largest_first(sums.total_ns, [(*row[:2], *row[4:-1]) for row in rows])]
+    texts = dict.fromkeys(_NAMES[1:], str)
     numbers = dict.fromkeys(("count", "total_ns"), np.int64)
     return typed_table(rows, {"operator": str, "name": str, **numbers, **texts, "peak_share": np.float64})
 
 
 def _modules(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -> pd.DataFrame:
-    """Return the kernels of each module with those of the modules in it, as the model folds."""
+    """Return the kernels of each module with those in it, as the model folds, and those of other owners."""
     classes = module_classes(context.settings.xray)
     roles = np.append([(BACKWARD, RECOMPUTED).index(each.role) + 1 if each.role else 0 for each in joined.calls], 0)
-    paths = [*(_paths(each.module) for each in joined.calls), (NOT_JOINED,)]
+    paths = [*map(_owners, joined.calls), (NOT_JOINED,)]
     place = {path: at for at, path in enumerate(sorted({path for each in paths for path in each}))}
     own = np.array([place[each[-1]] for each in paths], np.intp)[joined.call]
     # A kernel is in each module around the one that launched it.
@@ -254,10 +267,24 @@ def _modules(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -
     return typed_table(rows, {**dict.fromkeys(MODULE_COLUMNS[:2], str), **whole, **numbers, "bound": str})
 
 
-def _paths(module: str) -> tuple[str, ...]:
-    """Return the paths of a module and of those around it, the outermost first."""
-    parts = module.split(".") if module else [NO_MODULE]
-    return tuple(".".join(parts[: at + 1]) for at in range(len(parts)))
+def _owners(call: OperatorCall) -> tuple[str, ...]:
+    """Return who owns the kernels of a call, as rows of the table of modules, the outermost first.
+
+    That is a module, with those around it; else an optimizer; else a line. What has a line has an owner.
+    """
+    if call.module:
+        parts = call.module.split(".")
+        return tuple(".".join(parts[: at + 1]) for at in range(len(parts)))
+    if call.optimizer:
+        return (f"{call.optimizer} (optimizer)",)
+    if call.line:
+        return NO_MODULE, f"{OUTSIDE}{call.line} in {call.function}"
+    return (NO_OWNER,)
+
+
+def around(owner: str) -> str:
+    """Return the row of the table of modules in which another one is; empty for none."""
+    return NO_MODULE if owner.startswith(OUTSIDE) else owner.rpartition(".")[0]
 
 
 def _use(
@@ -354,10 +381,10 @@ SECTION = SectionSpec(
         "peak": "device_id rank account rule ns share",
         "modules": " ".join(MODULE_COLUMNS),
         "operators": f"device_id {' '.join(_NAMES)} count total_ns operations bytes peak_share bound",
-        "kernels": "operator name count total_ns shapes dtypes module line phase peak_share",
+        "kernels": f"operator name count total_ns {' '.join(_NAMES[1:])} peak_share",
     },
     kinds={
-        Kind.TEXT: "operator shapes dtypes module class_name line bound account",
+        Kind.TEXT: "operator shapes dtypes module class_name line owner bound account",
         Kind.NUMBER: "operations bytes",
     },
     units={"ns": "ns", "operations": "flop"},
@@ -380,8 +407,10 @@ SECTION = SectionSpec(
     facts={
         "joined_share": "kernel time with a known operator",
         "exact_share": "with known shapes",
-        "line_share": "with a known line",
-        "module_share": "in a known module",
+        "line_share": "with a known owner and line",
+        "module_share": "in a module",
+        "optimizer_share": "of an optimizer",
+        "graph_share": "in CUDA graphs, operator not known",
         "mfu_share": "model FLOPs utilization",
         "hfu_share": "hardware FLOPs utilization",
         "step_operations": "floating-point operations of products, a step",

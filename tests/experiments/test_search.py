@@ -170,6 +170,15 @@ def test_workers_that_load_beside_the_loop_are_found_and_proved(
 
 
 @pytest.mark.thorough
+def test_a_loop_that_waits_and_cannot_have_workers_takes_turns(tmp_path: Path) -> None:
+    wanted = {"turns": ("zero_grad",), "processes": ("workers",), "is_for_loader": True, "timed_s": 1.0}
+    request = Request(**wanted, budget_s=10.0, block_s=0.02)  # type: ignore[arg-type]
+    answer = run_request(request, options(tmp_path / "out", *command("stream keeps")))
+    assert {each["spec"]: each["verdict"] for each in answer.of("result")}.keys() == {"workers", "zero_grad"}
+    assert not any(answer.of("timed"))
+
+
+@pytest.mark.thorough
 def test_ranks_of_a_job_are_timed_with_a_change_of_their_buckets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,10 +39,11 @@ class Program:
     def run(self, request: Request, _options: object) -> Answer:
         """Run the program once."""
         self.requests.append(request)
-        is_limited = self.waits and not any(each.startswith("workers") for each in request.base)
-        applicable = [spec for spec in self.factors if spec.partition("=")[0] in request.processes]
+        waits = self.waits and not any(each.startswith("workers") for each in request.base)
+        needs = waits and request.is_for_loader and "workers" in request.processes
+        applicable = [each for each in self.factors if {each, each.partition("=")[0]} & set(request.processes)]
         events: list[dict[str, Any]] = [
-            {"event": "ready", "is_limited": is_limited, "workers": 0, "cores": 4, "processes": applicable}
+            {"event": "ready", "needs_workers": needs, "workers": 0, "cores": 4, "processes": applicable}
         ]
         losses = next((self.losses[each] for each in request.base if each in self.losses), LOSSES)
         if request.proved_steps:
@@ -51,13 +52,12 @@ class Program:
             record = {"pid": 1, "problem": "", "events": backward, "parameters": {}, "written": {}}
             record["precision"] = {"float32 products": "highest"}
             return Answer(0, tuple(events), work=WorkRun(0, (), (record,), {}))
-        if request.timed_s:
+        if request.timed_s and (needs or not request.is_for_loader):
             wiggle = 1 + 0.001 * (len(self.requests) % 3)
             length = [self.step_ns(request.base) * wiggle * (1 + 0.001 * (number % 2)) for number in range(40)]
             timed = {"event": "timed", "step_ns": length, "losses": losses, "cores": 1.0, "worker_bytes": 0}
-            return Answer(0, (*events, timed))
-        if not (request.is_for_loader and is_limited):
-            events += [self.result(each) for each in self.factors if each.partition("=")[0] in request.turns]
+            return Answer(0, (*events, timed, {"event": "end"}))
+        events += [self.result(each) for each in self.factors if each.partition("=")[0] in request.turns]
         return Answer(0, (*events, {"event": "end"}))
 
     def result(self, spec: str) -> dict[str, Any]:
@@ -87,6 +87,27 @@ def test_a_loop_that_waits_for_data_gets_workers_first() -> None:
 def test_a_loop_that_does_not_wait_keeps_its_loader() -> None:
     trial = Program({"workers=1": 0.5, "fused": 0.8}).tried("fused", "workers")
     assert [each.spec for each in trial.kept] == ["fused"]
+    assert trial.points == ()
+
+
+def test_the_best_number_so_far_is_tried_where_the_time_for_a_search_ends() -> None:
+    """Two numbers were timed; the third one does not fit."""
+    program = Program({"workers=1": 0.9, "workers=2": 0.5, "workers=4": 0.3}, waits=True)
+
+    def run(request: Request, made: object) -> Answer:
+        if request.timed_s and request.base == ("workers=4",):
+            raise NoMoreRunsError("The budget ended.")
+        return program.run(request, made)
+
+    trial = try_changes(TryOptions(order=["workers"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert [each.workers for each in trial.points] == [0, 1, 2]
+    assert [each.spec for each in trial.kept] == ["workers=2"]
+    assert trial.notes[0] == "The budget ended."
+
+
+def test_a_number_of_workers_is_tried_without_a_search() -> None:
+    trial = Program({"workers=4": 0.3}, waits=True).tried("workers=4")
+    assert [each.spec for each in trial.kept] == ["workers=4"]
     assert trial.points == ()
 
 
@@ -190,7 +211,7 @@ def test_the_work_is_compared_where_no_time_is_left_for_the_times() -> None:
     program = Program({"gc": 0.8}, losses={"gc": [1.0, 0.9, 0.25]})
 
     def run(request: Request, made: object) -> Answer:
-        if request.timed_s:
+        if request.timed_s and not request.is_for_loader:
             raise NoMoreRunsError("The budget ended.")
         return program.run(request, made)
 

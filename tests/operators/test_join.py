@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from export_builder import MAIN, ExportBuilder
-from xray_program import LAUNCHES, STEP_NS, context_of, program, record
+from xray_program import LAUNCHES, OPTIMIZER, STEP_NS, context_of, operator, program, record
 
 from nsyswrap.events.xray_record import read_xray
 from nsyswrap.loop.context import TraceContext
@@ -13,6 +14,7 @@ from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators
 from nsyswrap.operators.observed_calls import OperatorCall
 
 STEPS = [LAUNCHES] * 5
+CLOSURE = ["/home/someone/app/train.py", 21, "closure"]
 
 
 def joined(context: TraceContext) -> JoinedKernels:
@@ -22,9 +24,9 @@ def joined(context: TraceContext) -> JoinedKernels:
     return find_joined(context, window)
 
 
-def calls_of(builder: ExportBuilder, path: Path) -> list[OperatorCall | None]:
+def calls_of(builder: ExportBuilder, path: Path, said: dict[str, Any] | None = None) -> list[OperatorCall | None]:
     """Return the call of an operator of each kernel of the measured steps; None for those that are not joined."""
-    found = joined(context_of(builder, path / "made.sqlite"))
+    found = joined(context_of(builder, path / "made.sqlite", said))
     return [found.calls[each] if each >= 0 else None for each in found.call.tolist()]
 
 
@@ -54,6 +56,46 @@ def test_a_backward_operator_has_module_and_line_of_its_forward_one(tmp_path: Pa
     assert backward is not None
     assert (backward.name, backward.role) == ("aten::mm", "backward")
     assert (backward.module, backward.line) == ("layers.0.linear", "model.py:8")
+
+
+@pytest.mark.parametrize(
+    ("stack", "steps", "expected"),
+    [
+        (OPTIMIZER, ((0, "SGD"), (6, "AdamW")), "AdamW"),
+        (OPTIMIZER, (), "Adam"),
+        ([CLOSURE, *OPTIMIZER[1:]], ((6, "AdamW"),), ""),
+        ([["own/muon.py", 9, "orthogonal"], ["own/muon.py", 31, "Muon.step"], *OPTIMIZER[2:]], ((6, "Muon"),), "Muon"),
+        (OPTIMIZER[3:], ((6, "AdamW"),), ""),
+    ],
+    ids=["PyTorch names the step", "it does not", "a closure", "an optimizer of the program", "other lines"],
+)
+def test_a_line_in_the_step_of_an_optimizer_is_of_it(
+    stack: list[list[object]], steps: tuple[tuple[int, str], ...], expected: str, tmp_path: Path
+) -> None:
+    """Its class is that of the last step that began before the operator."""
+    found = record()
+    found["processes"][0]["sites"][2]["stack"] = stack
+    found["processes"][0]["operators"] += [operator(at, f"Optimizer.step#{name}.step") for at, name in steps]
+    step = calls_of(program(STEPS), tmp_path, found)[4]
+    assert step is not None
+    assert (step.line, step.optimizer) == ("train.py:30", expected)
+
+
+@pytest.mark.parametrize(("file", "line"), [("torch/autograd/graph.py", "train.py:30"), ("torch/functional.py", "")])
+def test_what_a_backward_pass_launches_of_itself_has_the_line_that_runs_it(
+    file: str, line: str, tmp_path: Path
+) -> None:
+    """As the sum of a gradient for a parameter, whose node has no forward operator."""
+    found = record()
+    found["processes"][0]["sites"][2]["stack"] = [[f"/lib/python3.12/site-packages/{file}", 869, "run"]]
+    builder = program(STEPS)
+    forward = builder.string("aten::mm, seq = 5, op_id = 2, sizes = [[64, 64], [64, 64]]")
+    builder.rows["NVTX_EVENTS"] = [each for each in builder.rows["NVTX_EVENTS"] if each.get("textId") != forward]
+    begin = len(STEPS) * STEP_NS
+    builder.range("nsyswrap xray 2", begin + 390_000, begin + 430_000, domain=3)
+    backward = calls_of(builder, tmp_path, found)[3]
+    assert backward is not None
+    assert (backward.role, backward.line) == ("backward", line)
 
 
 OTHER = tuple((f"other_{name}", grid, where) for name, grid, where in LAUNCHES)
@@ -194,4 +236,4 @@ def test_nodes_of_a_graph_have_the_line_that_launches_it_and_no_operator(tmp_pat
     found = calls_of(builder, tmp_path)
     of_graph = [each for each in found if each is not None and not each.name]
     assert (len(found), len(of_graph)) == (3 * 7, 3 * 2)
-    assert {(each.line, each.shapes) for each in of_graph} == {("train.py:30", "")}
+    assert {(each.line, each.shapes, each.in_graph) for each in of_graph} == {("train.py:30", "", True)}

@@ -65,11 +65,27 @@ def share(joined: JoinedKernels, attribute: str) -> float:
 
 
 def test_all_kernels_have_an_operator_and_nearly_all_a_line(context: TraceContext) -> None:
-    """Lines lack where Python calls no function, as for `a + b`."""
+    """Those without a line are sums and products with operators of Python, where their recorder has missed the line."""
     joined = joined_in(context)
     assert share(joined, "name") == 1.0
     assert joined.exact.all()
     assert share(joined, "line") >= 0.98
+
+
+@pytest.mark.parametrize(
+    ("name", "optimizer", "expected"), [("gpt", "AdamW", 0.245), ("conv", "SGD", 0.042), ("compiled", "AdamW", 0.3135)]
+)
+def test_the_optimizer_owns_its_kernels(
+    name: str, optimizer: str, expected: float, contexts: Callable[[str], TraceContext]
+) -> None:
+    """All in the phase of the optimizer; with those in a module and of lines outside, each has one owner."""
+    context = contexts(name)
+    joined = joined_in(context)
+    assert {each.optimizer for each in joined.calls} == {"", optimizer}
+    assert share(joined, "optimizer") == pytest.approx(expected, abs=0.0006)
+    its = np.array([bool(each.optimizer) for each in joined.calls])[joined.call]
+    phases = {context.phases.name(int(each)) for each in context.phase_of_operations[joined.rows[its]]}
+    assert phases == {"optimizer"}
 
 
 def test_the_accounts_of_a_kernel_add_up_to_its_time(context: TraceContext) -> None:

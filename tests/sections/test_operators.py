@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from analysis_fixtures import run_section
-from xray_program import LAUNCHES, STEP_NS, context_of, program, record
+from xray_program import LAUNCHES, OPTIMIZER, STEP_NS, context_of, program, record
 
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
@@ -51,15 +51,34 @@ def test_kernels_of_another_size_have_no_shapes_and_no_work(tmp_path: Path) -> N
 
 
 def test_modules_hold_those_in_them(tmp_path: Path) -> None:
-    """`layers` has no kernel of its own; the optimizer and what has no line are in no module."""
+    """`layers` has no kernel of its own. A line of no module is its own owner, and what has no line has none."""
     found = table("modules", tmp_path).set_index("module")
-    assert set(found.index) == {"layers", "layers.0", "layers.0.linear", "tokens", operators.NO_MODULE}
+    line = f"{operators.OUTSIDE}train.py:30 in forward"
+    others = {operators.NO_MODULE, line, operators.NO_OWNER}
+    assert set(found.index) == {"layers", "layers.0", "layers.0.linear", "tokens", *others}
+    assert found.loc[[*sorted(others)]]["self_ns"].tolist() == [0, 3 * KERNEL_NS, 3 * KERNEL_NS]
+    assert (operators.around(line), operators.around("layers.0")) == (operators.NO_MODULE, "layers")
     whole = found.loc["layers"]
     assert (whole["total_ns"], whole["forward_ns"], whole["backward_ns"]) == tuple(
         3 * KERNEL_NS * each for each in (2, 1, 1)
     )
     assert (whole["self_ns"], found.loc["layers.0.linear"]["self_ns"]) == (0, 6 * KERNEL_NS)
     assert found.loc["layers.0.linear"]["class_name"] == "torch.nn.Linear"
+
+
+def test_each_kernel_has_an_owner_and_shares_say_which(tmp_path: Path) -> None:
+    """A fifth is of the optimizer, and a fifth has neither module nor line. Owners are rows of the table of modules."""
+    found = record()
+    found["processes"][0]["sites"][2]["stack"] = OPTIMIZER
+    section = section_of(context_of(program(STEPS), tmp_path / "made.sqlite", found))
+    shares = {
+        label: fact.value for label in ("line", "module", "optimizer") if (fact := section.fact(f"{label}_share"))
+    }
+    assert shares == {"line": pytest.approx(0.8), "module": pytest.approx(0.6), "optimizer": pytest.approx(0.2)}
+    owners = set(section.tables["operators"]["owner"])
+    assert owners == {"tokens", "layers.0.linear", "Adam (optimizer)", operators.NO_OWNER}
+    assert owners == set(section.tables["kernels"]["owner"])
+    assert owners < set(section.tables["modules"]["module"])
 
 
 def test_the_ledger_of_the_peak_adds_up_to_a_step(tmp_path: Path) -> None:

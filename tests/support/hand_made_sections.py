@@ -111,7 +111,7 @@ def _operators(window: Window, kernels: tuple[str, ...]) -> Section:
     )
     modules = pd.DataFrame(
         {
-            "module": ["layers", "layers.0", operators.NO_MODULE],
+            "module": ["layers", "layers.0", operators.NOT_JOINED],
             "class_name": ["torch.nn.ModuleList", "app.Block", ""],
             "count": [1_080, 1_080, 12_345],
             "total_ns": [695 * MS, 695 * MS, 266 * MS],
@@ -135,6 +135,7 @@ def _operators(window: Window, kernels: tuple[str, ...]) -> Section:
             "module": ["layers.0", "layers.0", ""],
             "line": ["model.py:31", "model.py:32", ""],
             "phase": ["backward", "forward", "optimizer"],
+            "owner": ["layers.0", "layers.0", operators.NOT_JOINED],
             "count": count,
             "total_ns": total,
             "operations": [9e13, 2e9, float("nan")],

@@ -7,12 +7,13 @@ import gc
 import hashlib
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 
 class Stuck(torch.optim.AdamW):  # type: ignore[misc]
@@ -35,6 +36,15 @@ class Slow(TensorDataset):  # type: ignore[misc]
         return found
 
 
+class Stream(IterableDataset):  # type: ignore[misc]
+    """Samples that take ten milliseconds each, in one order."""
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
+        """Yield the samples."""
+        samples = Slow(torch.randn(400, 4), torch.randn(400, 4))
+        return (samples[index] for index in range(len(samples)))
+
+
 class Strict(torch.optim.AdamW):  # type: ignore[misc]
     """An optimizer that refuses a form."""
 
@@ -55,7 +65,7 @@ def main(steps: int, modes: set[str]) -> None:
         model.parameters(), lr=1e-3
     )
     samples = (Slow if "slow" in modes else TensorDataset)(torch.randn(400, 4), torch.randn(400, 4))
-    loader = DataLoader(samples, batch_size=4)
+    loader = DataLoader(Stream() if "stream" in modes else samples, batch_size=4)
     kept: list[list[object]] = [[] for _ in range(50_000)] if "garbage" in modes else []
     digest, done = hashlib.sha256(), 0
     while done < steps:

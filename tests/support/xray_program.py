@@ -25,6 +25,17 @@ LAUNCHES: tuple[tuple[str, int, int], ...] = (
     ("gemm", 8, AUTOGRAD),
     ("adam", 2, MAIN),
 )
+# The frames around a line of an optimizer: it inherits its step.
+OPTIMIZER = [
+    ["/lib/python3.12/site-packages/torch/optim/adam.py", 623, "_multi_tensor_adam"],
+    ["/lib/python3.12/site-packages/torch/optim/adam.py", 248, "Adam.step"],
+    [
+        "/lib/python3.12/site-packages/torch/optim/optimizer.py",
+        533,
+        "Optimizer.profile_hook_step.<locals>.wrapper",
+    ],
+    ["/home/someone/app/train.py", 30, "<module>"],
+]
 TENSOR = {"shape": [64, 64], "strides": [64, 1], "dtype": "bfloat16", "storage": None}
 
 

@@ -47,6 +47,8 @@ _OPERATORS = frozenset(
     )
     if name in opcode.opmap
 )
+# Hides the instruction with which a line begins again, after the call of another line of its statement.
+_LINE_BEGINS = opcode.opmap.get("INSTRUMENTED_LINE")
 # Functions of Python that call methods of tensors, unless they get one of the types after them.
 _REACHING = frozenset(map(id, (abs, all, any, bool, complex, divmod, float, int, max, min, pow, round, sum)))
 _C_FUNCTIONS = frozenset({BuiltinFunctionType, MethodDescriptorType, ClassMethodDescriptorType})
@@ -451,7 +453,8 @@ def _operator_lines(code: CodeType) -> "Iterator[int]":
     adapted = getattr(code, "_co_code_adaptive", plain)
     for start, end, line in code.co_lines():
         places = range(start, end, 2)
-        if line is not None and any(plain[each] in _OPERATORS and plain[each] == adapted[each] for each in places):
+        operators = (each for each in places if plain[each] in _OPERATORS)
+        if line is not None and any(adapted[each] in {plain[each], _LINE_BEGINS} for each in operators):
             yield line
 
 

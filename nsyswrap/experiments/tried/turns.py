@@ -39,6 +39,8 @@ MOST_WARM_BLOCKS = 8
 LEAST_SHARE = 0.01
 # A loop that waits for its loaders for this share of a step may be limited by them. Source: ours.
 LOADER_SHARE = 0.1
+# The change that a loop that waits for its loaders needs first.
+WORKERS = "workers"
 # All changes that were kept, together.
 SET = "all"
 # Between the changes of a pair; so many pairs are tried at most. Source: ours.
@@ -98,7 +100,7 @@ class Turns:
         self._kept: list[_Turn] = []
         self._same: set[str] = set()
         self._trying, self._last_s = "", time.monotonic()
-        self._is_limited_by_loader = False
+        self._needs_workers = False
 
     def described(self, text: str, color: int) -> str:  # noqa: ARG002 - the signature of a sink
         """Return what describes other ranges than steps."""
@@ -167,9 +169,9 @@ class Turns:
             yield from itertools.repeat(None, proved - WARM_UP_STEPS)
             return
         yield from self._get_ready()
-        if self._request["timed_s"]:
-            yield from self._time_alone()
-        if self._request["is_for_loader"] and self._is_limited_by_loader:
+        if self._request["timed_s"] and (self._needs_workers or not self._request["is_for_loader"]):
+            yield from self.time_alone(self._clock)
+        if self._needs_workers:
             return
         yield from self.try_all(self._clock, self._usual_ns)
 
@@ -225,23 +227,34 @@ class Turns:
         # All ranks go on in the same way, or they would wait for one another.
         share = program.agreed((program.loading_ns - loading) / (time.perf_counter_ns() - began))
         self._usual_ns = program.agreed(statistics.median(lengths))
-        self._is_limited_by_loader = share >= LOADER_SHARE
         # Ranks judge by their own times, so they would switch at different steps: each change gets a process.
         wanted = [*self._request["processes"], *(self._request["turns"] if program.ranks > 1 else ())]
         others = [spec_of(each.key, value) for each, value in self._applicable(wanted)]
+        may_have_others = any(parts_of(each)[0] == WORKERS for each in others)
+        self._needs_workers = share >= LOADER_SHARE and self._request["is_for_loader"] and may_have_others
         workers = max((each.num_workers for each in program.loaders), default=0)
         names = [type(each).__name__ for each in program.models]
         self._note(
-            "ready", step_ns=self._usual_ns, models=names, loader_share=share, is_limited=share >= LOADER_SHARE,
+            "ready", step_ns=self._usual_ns, models=names, loader_share=share, needs_workers=self._needs_workers,
             workers=workers, cores=program.cores, processes=others,
         )  # fmt: skip
 
-    def _time_alone(self) -> Steps:
-        """Note the times of steps without turns, and what the processes of the program use meanwhile."""
-        count = math.ceil(1e9 * self._request["timed_s"] / self._usual_ns)
-        before = used_cpu_s()
-        steps = min(max(count, 2 * FEWEST_STEPS), 10 * MOST_STEPS)
-        lengths = yield from self._measured(steps, 0, with_epochs=True)
+    def time_alone(self, clock: TurnClock) -> Steps:
+        """Note the times of steps without turns, and what the processes of the program use meanwhile.
+
+        Batches come in bursts, one of each worker, so a few steps do not say how many fill the time.
+
+        Args:
+            clock: Takes the time of steps.
+        """
+        self._clock = clock
+        before, lengths, count = used_cpu_s(), list[float](), 2 * FEWEST_STEPS
+        while count:
+            lengths += yield from self._measured(count, 0, with_epochs=True)
+            spent_s = self._program.agreed(sum(lengths)) / 1e9
+            wanted = math.ceil(len(lengths) * (self._request["timed_s"] / spent_s - 1))
+            # At most as many again as so far.
+            count = max(min(wanted, len(lengths), 10 * MOST_STEPS - len(lengths)), 0)
         cores = (used_cpu_s() - before) / (sum(lengths) / 1e9)
         losses = [float(each) for each in self._program.losses]
         self._note("timed", step_ns=lengths, losses=losses, cores=cores, worker_bytes=worker_bytes())

@@ -91,7 +91,6 @@ class Seen(NamedTuple):
         tables: Sites, modules and roots.
         log: Texts of starts, and negative numbers of ends.
         left: Why the ranges ended early.
-        tool: The names of the tools.
     """
 
     lines: list[str]
@@ -154,6 +153,11 @@ def test_each_range_ends_before_the_next_line(seen: Any) -> None:  # noqa: ANN40
     assert found.lines == ["first", "second"]
     assert found.log == ["nsyswrap xray 0", -1, "nsyswrap xray 1", -3]
     assert found.tool == [None, None]
+
+
+def test_the_first_line_of_a_statement_goes_on_after_the_calls_in_its_others(seen: Any) -> None:  # noqa: ANN401
+    """The operator is the first instruction of the line that goes on."""
+    assert seen("(\n  x  # first\n  + net(x)\n)").lines == ["first", "in a module", "in the model", "first"]
 
 
 def test_operators_of_numbers_have_no_range(seen: Any) -> None:  # noqa: ANN401 - a function

@@ -1,4 +1,4 @@
-"""Two changes that hide each other are found together, on a clock that is made up."""
+"""Turns on a clock that is made up: two changes that hide each other are found together, and bursts of steps timed."""
 
 import itertools
 from collections.abc import Callable
@@ -74,3 +74,18 @@ def test_changes_that_hide_each_other_are_kept_together(events: list[dict[str, A
     assert pair.name == f"{experiments()['gc'].name} and TF32"
     assert pair.alters == "rounding"
     assert set(pair.lines["PyTorch"].splitlines()) >= {"gc.freeze()", 'torch.set_float32_matmul_precision("high")'}
+
+
+@pytest.mark.parametrize("burst", [1, 16, 80])
+def test_steps_that_come_in_bursts_take_no_more_time_than_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, burst: int
+) -> None:
+    """A step of 1 ms in sixteen would fill three seconds with three thousand of them; the others take 0.2 s."""
+    clock, noted = Steps(), list[dict[str, Any]]()
+    taken = turns.Turns({"timed_s": 3.0}, lambda _event, **fields: noted.append(fields), lambda: None)
+    taken.program = TriedProgram(None)
+    monkeypatch.setattr(TriedProgram, "ranks", property(lambda _self: 1))
+    for number, _ in enumerate(taken.time_alone(clock)):  # type: ignore[arg-type]
+        clock.now_ns += 2e8 if number % burst == burst - 1 else 1e6
+    (timed,) = noted
+    assert 3.0 <= sum(timed["step_ns"]) / 1e9 < 6.0
