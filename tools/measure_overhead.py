@@ -192,7 +192,7 @@ def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse
                 print(f"{case.name}: {error!r}", flush=True)
                 return
         with writing:
-            results["programs"].append(row | {"gpu": machine["gpus"][0]})
+            results["programs"].append(row | {"gpu": next(iter(machine["gpus"]), "")})
             results["machine"] = machine
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(f"{case.name}: {time.monotonic() - began:.0f} s", *overhead_page.lines([row]), sep="\n", flush=True)

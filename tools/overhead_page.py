@@ -171,7 +171,8 @@ def page(results: Mapping[str, Any]) -> str:
 def _name(row: Mapping[str, Any]) -> str:
     """Return the name of a program, and the short one of the GPU that it was measured on."""
     gpu = row.get("gpu", "").removeprefix("NVIDIA ").partition(" ")[0]
-    return row["program"].rpartition(".")[2].replace("_", " ") + (f" ({gpu})" if gpu else "")
+    name = str(row["program"]).rpartition(".")[2].replace("_", " ")
+    return f"{name} ({gpu})" if gpu else name
 
 
 def _step_line(one: Compared) -> str:
@@ -255,7 +256,7 @@ def _wrapped(text: str) -> str:
 def _measured_on(machine: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     if not machine:
         return "Nothing was measured yet."
-    gpus = Counter(row.get("gpu", machine["gpus"][0]) for row in rows)
+    gpus = Counter(row.get("gpu") or "no GPU" for row in rows)
     named = ", ".join(f"{gpu} ({units.counted(count, 'program')})" for gpu, count in gpus.most_common())
     return (
         f"Measured on: {named}; driver {machine['driver']}, {machine['cores']} cores of "

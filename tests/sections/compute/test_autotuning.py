@@ -48,10 +48,10 @@ def finding(  # noqa: PLR0913 - what a step may hold
                 at += (5 + KERNEL_US) * US
             built.call("cudaEventSynchronize", at - KERNEL_US * US, at + US)
             at += 2 * US
-        for each in range(2 * frees):
-            built.call("cudaFree" if each < frees else "cudaMalloc", at, at + 100 * US)
+        for nth in range(2 * frees):
+            built.call("cudaFree" if nth < frees else "cudaMalloc", at, at + 100 * US)
             at += 101 * US
-            if each == frees - 1:
+            if nth == frees - 1:
                 built.kernel(at + US, at + 2 * US, LOOP, launched=(at, at + US), gridX=1000, blockX=128)
                 at += 2 * US
         for _ in range(5):
