@@ -45,7 +45,6 @@ def evaluated(program: Program) -> Program:
 
 
 def plain(program: Program) -> None:
-    """Train."""
     for _ in range(20):
         trained(program)
 
@@ -179,7 +178,6 @@ def replicated(program: Program) -> None:
 
 
 def three_steps(program: Program) -> None:
-    """Train for three steps."""
     for _ in range(3):
         trained(program)
 

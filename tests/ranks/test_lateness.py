@@ -36,7 +36,6 @@ WHY = {
 
 
 def written(built: ExportBuilder) -> Trace:
-    """Return the trace of an export."""
     return trace_of(built)
 
 

@@ -79,7 +79,6 @@ FAST = LinkRates("NVIDIA H200", 2, {"AllReduce": ((1e6, 1e4), (16e6, 16e4))})
 
 
 def exposed_of(trace: Trace) -> list[Finding]:
-    """Return the findings on exposed transfer."""
     made = report_of(find_context(trace), keys=("communication",))
     return [each for each in made.findings if each.rule in {EXPOSED, SLOW_LINKS, LATE_GATHERS}]
 
