@@ -190,14 +190,7 @@ def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
 
 
 def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices) -> tuple[Flags, Shares, Shares]:
-    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does.
-
-    Args:
-        members: The groups of kernels.
-        neighbours: Whether each kernel and the next one are of one queue and may be fused.
-        length: Length of each kernel, in ns.
-        code: Group of each kernel.
-    """
+    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does."""
     before, after = code[:-1], code[1:]
     both = members.known[before] & members.known[after]
     agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
@@ -245,7 +238,6 @@ def _parts(group: LaunchGroup) -> tuple[float, float]:
 
 
 def _fused(kernels: GroupedKernels, chains: Chains, simulation: Simulation) -> WhatIf:
-    """Return the change "chains are fused"."""
     ran = np.isin(kernels.rows, simulation.operations) & (chains.saved > 0)
     rows, factor = kernels.rows[ran], 1 - chains.saved[ran]
     # With 0 an operation is removed. Rounding must not keep one that passes all its tensors on.
