@@ -85,7 +85,6 @@ class Mutation:
 
 
 def mutations(path: Path) -> Iterator[Mutation]:
-    """Yield the mutations of a file."""
     source = (ROOT / path).read_bytes()
     tree = ast.parse(source)
     lines = source.splitlines(keepends=True)

@@ -52,7 +52,6 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def memory_for(trace: Trace, share: float) -> int:
-    """Return the memory that a share of a capture takes."""
     every = bytes_of_rows({name: float(len(frame)) for name, frame in trace.frames.items()})
     return BASE_BYTES + round((every - BASE_BYTES) * share)
 

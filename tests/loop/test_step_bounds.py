@@ -14,7 +14,6 @@ NEAR_NS = 20_000
 
 
 def parts_of(program: Program) -> StepParts:
-    """Return the steps that are found in a program."""
     sequence = program.sequence()
     pattern = find_step_pattern(sequence)
     assert pattern is not None

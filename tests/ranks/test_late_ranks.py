@@ -27,7 +27,6 @@ def communication_of(trace: Trace) -> Report:
 
 
 def late(report: Report) -> list[Finding]:
-    """Return the findings on late ranks."""
     return [each for each in report.findings if each.rule == "ranks/late"]
 
 

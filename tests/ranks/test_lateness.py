@@ -31,7 +31,6 @@ WHY = {
 
 
 def written(built: ExportBuilder) -> Trace:
-    """Return the trace of an export."""
     return trace_of(built)
 
 

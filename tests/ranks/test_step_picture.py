@@ -33,7 +33,6 @@ TIMES = [f"{kind}_ns" for kind in KINDS]
 
 
 def job_of(trace: Trace) -> Job:
-    """Return what the picture of a job is made of."""
     context = find_context(trace)
     window, collectives = choose_window(context), find_collectives(context)
     steps = find_job_steps(context, collectives.ranks, window)
@@ -42,7 +41,6 @@ def job_of(trace: Trace) -> Job:
 
 
 def segments_of(made: Job, step: int = 0) -> pd.DataFrame:
-    """Return the segments of all ranks in one step."""
     return find_segments(*made, step, made[1].ranks.each)
 
 

@@ -76,7 +76,6 @@ def run(  # noqa: PLR0913, PLR0917 - the parts of a launch
 
 
 def exposed_of(trace: Trace) -> list[Finding]:
-    """Return the findings on exposed transfer."""
     made = report_of(find_context(trace), keys=("communication",))
     return [each for each in made.findings if each.rule in {EXPOSED, SLOW_LINKS, LATE_GATHERS}]
 

@@ -29,7 +29,6 @@ class Rank:
     """
 
     def __init__(self, built: ExportBuilder, device: int) -> None:
-        """Draw the rank's communicator."""
         self.built, self.device = built, device
         self.process = global_id(5000 + device)
         self.main = self.process | (5000 + device)
@@ -50,14 +49,12 @@ class Rank:
         return ready, ready + length
 
     def kernel(self, name: str = "layer", length: int = LAYER) -> None:
-        """Launch a kernel."""
         about = {"device": self.device, "process": self.process, "thread": self.main, "stream": 7}
         times = self._place(7, length)
         self.built.kernel(*times, name, launched=(self.at, self.at + LAUNCH), gridX=length // 20, blockX=256, **about)
         self.at += LAUNCH
 
     def copy(self, kind: int, size: int, length: int = 2 * US) -> None:
-        """Launch a copy."""
         about: dict[str, Any] = {"device": self.device, "process": self.process, "thread": self.main, "stream": 7}
         self.built.copy(*self._place(7, length), kind, bytes=size, launched=(self.at, self.at + LAUNCH), **about)
         self.at += LAUNCH

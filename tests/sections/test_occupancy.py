@@ -39,14 +39,12 @@ def section(trace: Trace, end: int = 1000) -> Section:
 
 
 def value(found: Section, label: str) -> object:
-    """Return the value of a fact."""
     fact = found.fact(label)
     assert isinstance(fact, Fact)
     return fact.value
 
 
 def row(found: Section, name: str) -> dict[str, object]:
-    """Return the row of one kernel."""
     table = found.tables["kernels"]
     return dict(table[table["name"] == name].iloc[0])
 
@@ -157,7 +155,6 @@ def test_a_window_without_kernels_has_no_estimates() -> None:
 
 
 def findings(trace: Trace, end: int = 1000 * US) -> dict[str, Finding]:
-    """Return the findings by rule."""
     return {finding.rule: finding for finding in section(trace, end).findings}
 
 
@@ -237,7 +234,6 @@ def test_a_small_grid_is_not_a_finding_on_low_occupancy_as_well() -> None:
 
 
 def counted(start: list[int], end: list[int], blocks: list[int], multiprocessors: int) -> int:
-    """Return how many multiprocessors have a block, counted for each nanosecond."""
     running = [[b for s, e, b in zip(start, end, blocks, strict=True) if s <= at < e] for at in range(60)]
     return sum(min(sum(each), multiprocessors) for each in running)
 

@@ -139,12 +139,10 @@ def by_parts(joined: JoinedKernels) -> Flags:
 
 
 def _parts_of(joined: JoinedKernels, found: Sequence[Attention]) -> Flags:
-    """Return which kernels are parts of some attention, in all passes."""
     return joined.exact & of_calls(joined, _is_part(found))
 
 
 def _is_part(found: Sequence[Attention]) -> Callable[[OperatorCall], bool]:
-    """Return what says whether a call is a part of some attention."""
     scores = {(each.place.module, each.scores) for each in found}
 
     def is_part(call: OperatorCall) -> bool:
@@ -232,7 +230,6 @@ def _sizes(tensors: Sequence[Tensor]) -> set[Size]:
 
 
 def _is_inside(module: str, outer: str) -> bool:
-    """Return whether a module is another one, or inside of it."""
     return module == outer or module.startswith(f"{outer}.") or not outer
 
 

@@ -22,7 +22,6 @@ def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
 
 
 def share(trace: Trace, start: int = 0, end: int = 1000) -> float | None:
-    """Return the share by counter."""
     fact = section(trace, start, end).fact("counter_share")
     assert fact is not None
     assert not isinstance(fact.value, str)

@@ -35,7 +35,6 @@ def section_of(trace: Trace, end: int = 1000) -> Section:
 
 
 def facts_of(section: Section) -> dict[str, object]:
-    """Return the facts by label."""
     return {fact.label: fact.value for fact in section.facts}
 
 
