@@ -303,7 +303,8 @@ class _Step:
     def described(self, origin: _Origin) -> OperatorCall:
         """Return an operator with its work, its module and its line."""
         name, operator = "", None
-        if origin.operator >= 0:
+        # What is around the launch of a graph is no operator of the kernels in it.
+        if origin.operator >= 0 and not origin.in_graph:
             operator = self._recorded(origin.operator)
             name = operator.name
         if origin.kernel:

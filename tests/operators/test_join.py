@@ -223,7 +223,7 @@ def test_processes_of_two_reports_may_have_the_same_number(tmp_path: Path) -> No
 
 
 def test_nodes_of_a_graph_have_the_line_that_launches_it_and_no_operator(tmp_path: Path) -> None:
-    """Their operators ran when the graph was captured, before the X-ray step."""
+    """Their operators ran when the graph was captured, before the X-ray step. A range around the launch names none of them."""
     builder = program(STEPS)
     for number in range(len(STEPS) + 1):
         call, launch = number * STEP_NS + 700_000, 9_000 + number
@@ -233,6 +233,7 @@ def test_nodes_of_a_graph_have_the_line_that_launches_it_and_no_operator(tmp_pat
             builder.kernel(begin, begin + 5_000, f"node_{node}", graph_node=node, correlation=launch)
     call = len(STEPS) * STEP_NS + 700_000
     builder.range("nsyswrap xray 2", call - 900, call + 3_900, domain=3)
+    builder.range("Graphed, op_id = 8", call - 800, call + 3_800)
     found = calls_of(builder, tmp_path)
     of_graph = [each for each in found if each is not None and not each.name]
     assert (len(found), len(of_graph)) == (3 * 7, 3 * 2)
