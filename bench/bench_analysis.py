@@ -61,7 +61,6 @@ class Used(NamedTuple):
     Attributes:
         wall_s: Seconds from its start to its end.
         cpu_s: Seconds of all processors, in the program and in the kernel, of it and its children.
-        memory_gb: Peak memory in GB.
     """
 
     wall_s: float

@@ -52,7 +52,7 @@ SLOW = frozenset({
     *("tools/test_build_site.py", "tools/test_gallery_slim.py"),
     *("test_package.py", "test_words.py", "workloads/test_ranks.py"),
     *("tools/test_plans.py", "workloads/test_combined.py"),
-    *("tools/test_fault_tools.py", "tools/test_without_ranges.py", "ranks/test_laws.py"),
+    *("tools/test_fault_tools.py", "loop/test_without_ranges.py", "ranks/test_laws.py"),
     *("attribution/test_root_causes.py", "attribution/test_host_causes.py"),
     *("cli/test_many_ranks.py", "cli/test_rank_reader.py", "cli/test_interrupts.py", "cli/test_streams.py"),
     *("cli/test_resume.py", "cli/test_ranks.py", "capture/test_resume.py", "capture/test_kernel_counters.py"),
@@ -65,7 +65,7 @@ SLOW = frozenset({
     *("cli/test_gate_series.py", "cli/test_capture_reader.py", "capture/test_cost_probe_torch.py"),
     *("attribution/test_causes_threads.py", "gate/test_decision.py"),
     *("capture/test_process.py", "capture/test_cell_process.py", "capture/test_blocked_calls.py"),
-    *("capture/test_probe_turns.py", "tools/test_run_sweeps.py"),
+    "capture/test_probe_turns.py",
     "experiments/test_search.py",
     *("many/test_dask_cluster.py", "tools/test_overhead.py", "law/test_law.py", "test_missing_tables.py"),
 })  # fmt: skip

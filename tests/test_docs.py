@@ -181,7 +181,7 @@ OPTIONS_OF_OTHERS = {
     },
     "torchrun": {"--max-restarts", "--no-python", "--nproc-per-node", "--standalone"},
     "SLURM": {"--ntasks", "--signal"},
-    "dask worker": {"--nthreads", "--nworkers"},
+    "dask": {"--nthreads", "--nworkers", "--scheduler-file"},
     "configure of Python": {"--enable-optimizations", "--with-lto"},
     "train.py": {"--config", "--epochs", "--gpus", "--mode", "--steps"},
 }

@@ -35,10 +35,10 @@ class Program:
 
     Attributes:
         name: The module's name.
-        rule: The rule of the planted fault.
         shape: What kind of program it is, and where the fault sits in it.
         library: The library whose training loop runs; empty for a loop of the program's own.
         gpus: How many GPUs it needs; 0 where the fault lies on the host alone and shows without one, too.
+        module: The module that has it among others, and takes its name; empty for one of its own.
     """
 
     name: str
@@ -46,10 +46,16 @@ class Program:
     shape: str
     library: str
     gpus: int
+    module: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return the words that run it, after those of Python, in the folder of the workloads."""
+        return f"faults.{self.module} {self.name}" if self.module else f"faults.{self.name}"
 
 
 def find_programs(folder: Path) -> list[Program]:
-    """Return the programs of a folder that plant a fault, by name; modules without EXPECTS are left out."""
+    """Return the programs of a folder that plant a fault, by name; modules without EXPECTS or HELD_OUT are left out."""
     found = []
     for path in sorted(folder.glob("*.py")):
         constants = _constants(path)
@@ -63,7 +69,10 @@ def find_programs(folder: Path) -> list[Program]:
                     gpus=ast.literal_eval(constants["GPUS"]) if "GPUS" in constants else 1,
                 )
             )
-    return found
+        if "HELD_OUT" in constants:
+            held_out = ast.literal_eval(constants["HELD_OUT"]).items()
+            found += [Program(name, rule, shape, library, 1, path.stem) for name, (rule, shape, library) in held_out]
+    return sorted(found, key=lambda each: each.name)
 
 
 def shortages(programs: Sequence[Program]) -> list[str]:

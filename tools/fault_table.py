@@ -78,19 +78,14 @@ class Verdict:
     """The result for one planted fault; times in ns, over the steps that both captures hold.
 
     Attributes:
-        name: Of the program.
         expected: The rule that must come first.
         found: The rule that comes first; empty for none.
         others: Other rules raised as warnings or problems.
         fixed: Rules raised so without the fault.
         low_ns: The least that the expected finding predicts; None where there is no finding or no prediction.
         point_ns: What it predicts where the whole fault is fixed.
-        high_ns: The most.
         measured_ns: By how much the steps are shorter without the fault.
-        faulty_ns: How long they are with it.
-        steps: How many they are.
         machine: The GPU and the version of nsys.
-        is_cut: Whether the captures are cut short.
     """
 
     name: str

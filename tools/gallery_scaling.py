@@ -69,10 +69,8 @@ class Cell:
     """One run of the sweep.
 
     Attributes:
-        gpus: Number of GPUs.
         batch: Batch size of all GPUs together.
         mode: "dp" or "ddp"; "one" for one GPU.
-        report: Its report.json.
     """
 
     gpus: int

@@ -34,7 +34,6 @@ class EditedOperator(NamedTuple):
     """An operator of a program.
 
     Attributes:
-        kind: The kind of its alternative.
         dtype: Type of its tensors.
         shapes: Sizes of the tensors that it takes and learns.
         function: Computes it as the program has it.
@@ -272,8 +271,7 @@ def _variant(judged: EditedOperator, *, edited: bool) -> tuple[Callable[[], None
 
     function = judged.edited if edited and judged.edited is not None else judged.function
     inputs = tensors(judged, edited=edited)
-    with torch.no_grad():
-        gradient = torch.randn_like(function(*inputs))
+    gradient = torch.randn_like(function(*inputs).detach())
 
     def run() -> None:
         for each in inputs:
@@ -281,6 +279,7 @@ def _variant(judged: EditedOperator, *, edited: bool) -> tuple[Callable[[], None
         function(*inputs).backward(gradient)
 
     tf32 = edited and judged.kind == TF32
+    run()  # the first run may compile, and a turn waits for twice as long as its first launches take
     for _ in range(3):
         _milliseconds(run, tf32)
     return run, tf32

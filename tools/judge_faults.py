@@ -39,11 +39,6 @@ LONGEST_S = 120
 PACKERS = 4
 
 
-def faults(folder: Path = WORKLOADS / "faults") -> dict[str, int]:
-    """Return the programs that plant a fault, each with the number of GPUs it needs; 0 for a fault of the host."""
-    return {each.name: each.gpus for each in fault_programs.find_programs(folder)}
-
-
 def gpu_count() -> int:
     """Return how many NVIDIA GPUs there are."""
     program = shutil.which("nvidia-smi")
@@ -58,14 +53,16 @@ def label(name: str, form: str) -> str:
     return f"{name}-{form.strip('-')}" if form else name
 
 
-def profile(name: str, form: str, folder: Path, options: Sequence[str]) -> str:
-    """Profile one form of one program.
+def profile(program: fault_programs.Program, form: str, folder: Path, options: Sequence[str]) -> str:
+    """Profile one form of one program; alternatives of operators are measured with the fault alone.
 
     Returns:
         What went wrong; nothing where all went well.
     """
+    name, options = program.name, [*options, *(["--no-alternatives"] if form else [])]
     words = [sys.executable, "-m", "nsyswrap", "profile", "-o", str(folder), "--timeout", str(LONGEST_S)]
-    command = [*words, "--cwd", str(WORKLOADS), *options, "--", sys.executable, "-m", f"faults.{name}", *form.split()]
+    program_words = [sys.executable, "-m", *program.words.split(), *form.split()]
+    command = [*words, "--cwd", str(WORKLOADS), *options, "--", *program_words]
     began = time.monotonic()
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603 - nsyswrap itself
     print(f"{label(name, form)}: {time.monotonic() - began:.1f} s", flush=True)
@@ -101,19 +98,19 @@ def pack(profiled: str, folder: Path, chosen: argparse.Namespace) -> str:
     return ""
 
 
-def record_all(names: Sequence[str], chosen: argparse.Namespace) -> list[str]:
+def record_all(programs: Sequence[fault_programs.Program], chosen: argparse.Namespace) -> list[str]:
     """Profile all programs in both forms, one after another and alone; return what went wrong.
 
     Other processes on the machine delay the host by milliseconds at times, so packing begins after the last profile.
     """
     wrong, profiled = [], {}
     with tempfile.TemporaryDirectory() as temporary:
-        for name, form in product(names, FORMS):
-            folder = Path(temporary) / label(name, form)
-            if said := profile(name, form, folder, chosen.option):
+        for program, form in product(programs, FORMS):
+            folder = Path(temporary) / label(program.name, form)
+            if said := profile(program, form, folder, chosen.option):
                 wrong.append(said)
             else:
-                profiled[label(name, form)] = folder
+                profiled[label(program.name, form)] = folder
         with ThreadPoolExecutor(PACKERS) as pool:
             running = [pool.submit(pack, each, folder, chosen) for each, folder in profiled.items()]
             return wrong + [said for each in running if (said := each.result())]
@@ -137,9 +134,9 @@ def options() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Profile and judge; 0 where every profile worked."""
     chosen = options().parse_args(arguments)
-    there, count = faults(), 0 if chosen.again else gpu_count()
-    names = chosen.names or list(there)
+    count = 0 if chosen.again else gpu_count()
     programs = fault_programs.find_programs(WORKLOADS / "faults")
+    wanted = [each for each in programs if not chosen.names or each.name in chosen.names]
     wrong: list[str] = []
     if not chosen.again and not count:
         print(NO_GPU, file=sys.stderr)
@@ -148,14 +145,12 @@ def main(arguments: list[str] | None = None) -> int:
             chosen.whole = chosen.whole or Path(temporary)
             for folder in (chosen.captures, chosen.whole):
                 folder.mkdir(parents=True, exist_ok=True)
-            wrong = [f"{name}: left out, it needs {there[name]} GPUs" for name in names if there[name] > count]
-            names = [name for name in names if there[name] <= count]
-            wrong += record_all(names, chosen)
+            wrong = [f"{each.name}: left out, it needs {each.gpus} GPUs" for each in wanted if each.gpus > count]
+            wanted = [each for each in wanted if each.gpus <= count]
+            wrong += record_all(wanted, chosen)
         verdicts = {each.name: each for each in fault_table.read(chosen.results)}
         if chosen.whole:
-            judged = fault_table.judged(
-                [chosen.whole, chosen.captures], [each for each in programs if each.name in names]
-            )
+            judged = fault_table.judged([chosen.whole, chosen.captures], wanted)
             verdicts |= {each.name: each for each in judged}
             fault_table.write(chosen.results, list(verdicts.values()))
     wrong += fault_programs.shortages(programs)

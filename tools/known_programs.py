@@ -6,7 +6,8 @@
     python tools/known_programs.py --again             write the pages from the captures in reports/programs
 
 reports/programs has a folder for each form of a program, with `capture.sqlite.xz`, which is redacted, what `profile`
-recorded beside it, and `report.html`; for both forms `compare.html`; and `stories.json`, which the gallery shows.
+recorded beside it, and `report.html`, which is short after the advice; for both forms `compare.html`; and
+`stories.json`, which the gallery shows.
 """
 
 import argparse
@@ -38,10 +39,10 @@ ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS, PROGRAMS = ROOT / "workloads", ROOT / "reports" / "programs"
 NSYSWRAP = [sys.executable, "-m", "nsyswrap"]
 BEFORE, AFTER = FORMS = ("before", "after")
-# Three steps of warm-up and 22 that are only timed, then ten that are recorded.
-RECORDED, STEPS, LONGEST_S = "25:35", 40, 120
+# Three steps of warm-up and 22 that are only timed, then ten that are recorded; six of a program with long steps.
+RECORDED, FEWER, STEPS, LONGEST_S = "25:35", "25:31", 40, 120
 PORTS = {BEFORE: "29531", AFTER: "29533"}
-PACKED, BESIDE, STORIES = "capture.sqlite.xz", ("run.json", "alternatives.json"), "stories.json"
+PACKED, BESIDE, STORIES = "capture.sqlite.xz", ("run.json", "host.json", "alternatives.json"), "stories.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,10 @@ class Program:
     Attributes:
         name: Its folder in reports/programs.
         title: What people know it as.
-        what: A sentence on what it does.
         change: A sentence on what its second form does instead.
         module: What ``python -m`` runs in workloads/.
-        options: Options of both forms.
         before, after: Options of one form.
-        gpus: How many GPUs it needs.
+        recorded: Its recorded steps.
     """
 
     name: str
@@ -68,6 +67,7 @@ class Program:
     before: str = ""
     after: str = "--fixed"
     gpus: int = 1
+    recorded: str = RECORDED
 
     def command(self, form: str, data: Path) -> list[str]:
         """Return the command that runs a form in workloads/."""
@@ -134,6 +134,7 @@ KNOWN = (
         *("lora", "LoRA", "Adapters of a frozen language model learn from four texts a step, one at a time."),
         "The second form has one batch of four, and keeps activations instead of computing them again.",
         "known.lora",
+        recorded=FEWER,
     ),
     Program(
         *("moe", "Mixture of experts", "Four layers of eight experts each look up their tokens with nonzero()."),
@@ -144,6 +145,7 @@ KNOWN = (
         *("server", "Decoding server", "A server writes texts for its clients, one request and one token at a time."),
         "The second form serves all waiting requests as one batch, with a CUDA graph for each token.",
         "known.server",
+        recorded=FEWER,
     ),
 )
 
@@ -178,7 +180,7 @@ def record(program: Program, form: str, gpus: Gpus, chosen: argparse.Namespace) 
         if time.monotonic() > chosen.end:
             return f"{name}: no time left"
         folder, began = Path(temporary) / "result", time.monotonic()
-        options = ["--steps", RECORDED, "--timeout", str(LONGEST_S), "--cwd", str(WORKLOADS)]
+        options = ["--steps", program.recorded, "--timeout", str(LONGEST_S), "--cwd", str(WORKLOADS)]
         # Ranks end together by themselves. Only the first form needs alternatives of its operators.
         options += ["--stop-after"] * (program.gpus == 1) + ["--no-alternatives"] * (form == AFTER)
         words = [*NSYSWRAP, "profile", "-o", str(folder), *options, "--", *program.command(form, chosen.data)]
@@ -209,8 +211,9 @@ def keep(folder: Path, target: Path, data: Path, *, of_ranks: bool) -> str:
     run = json.loads(plain((folder / "run.json").read_text(), data))
     run |= {"host": "", "git": None}
     (target / "run.json").write_text(json.dumps(run, indent=2) + "\n")
-    if (measured := folder / "alternatives.json").is_file():
-        shutil.copyfile(measured, target / measured.name)
+    for each in BESIDE[1:]:
+        if (folder / each).is_file():
+            shutil.copyfile(folder / each, target / each)
     return ""
 
 
@@ -235,8 +238,9 @@ def write_pages(program: Program, folder: Path) -> dict[str, Any]:
                     shutil.copyfile(folder / form / each, run / each)
             export = unpack(folder / form / PACKED, run).name
             # The commands on a page begin in the folder of its capture.
-            nsyswrap("report", export, "--force", "-o", folder.resolve() / form / "report.html", cwd=run)
             nsyswrap("analyze", export, "--format", "json", "-o", "report.json", cwd=run)
+            page = [export] if form == BEFORE else ["report.json", "--slim"]
+            nsyswrap("report", *page, "--force", "-o", folder.resolve() / form / "report.html", cwd=run)
             reports[form] = json.loads((run / "report.json").read_text())
         words = [*FORMS, "--format", "html", "--force", "-o", folder.resolve() / "compare.html"]
         nsyswrap("compare", *words, codes=(0, 3), cwd=Path(temporary))
@@ -268,14 +272,14 @@ def story(program: Program, before: dict[str, Any], after: dict[str, Any]) -> li
 
 
 def first_sentence(report: dict[str, Any]) -> str:
-    """Return what limits a run by its report, without the time of a step."""
-    return str(report["verdict"]).partition(" A step takes ")[0].removesuffix(".")
+    """Return what limits a run by its report."""
+    return str(report["verdict"]).partition(". ")[0].removesuffix(".")
 
 
 def step_of(report: dict[str, Any]) -> str:
-    """Return the step without the profiler by a report, as a text."""
+    """Return the mean step without the profiler as the page of a report has it, as a text."""
     alone = report["step"]["alone"]
-    return units.duration(alone["point_ns"]) if alone else "an unknown time"
+    return units.duration(report["plan_base"]["step_ns"] or alone["point_ns"]) if alone else "an unknown time"
 
 
 def main(arguments: list[str] | None = None) -> int:

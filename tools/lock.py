@@ -47,11 +47,7 @@ class Lock(NamedTuple):
 
 
 def locks(project: dict[str, Any]) -> tuple[Lock, ...]:
-    """Return the lock files that a pyproject.toml asks for, in the order to resolve them.
-
-    Args:
-        project: The parsed pyproject.toml.
-    """
+    """Return the lock files that a pyproject.toml asks for, in the order to resolve them."""
     base = (*project["project"]["dependencies"], *project["build-system"]["requires"], "editables")
     nvtx_why = (
         f"nvtx stays at {NVTX}: nsys 2023.4.4, which Debian packages, records no range of newer ones,",

@@ -49,7 +49,8 @@ UNPLANTED = (
     *("hugging_bert", "timm_mobile", "vision_resnet", "lightning_loop", "hugging_decoding"),
     *("lstm_cells", "small_encoder", "items", "large_encoder", "looped_optimizer", "matrix_products"),
     *("graph_launches", "middle_encoder", "loaded_pictures"),
-    *("healthy_bert", "healthy_gpt", "healthy_llama", "healthy_vit", "healthy_resnet"),
+    *("healthy_bert", "healthy_gpt", "healthy_llama", "healthy_vit", "healthy_resnet", "healthy_opt"),
+    *("healthy_roberta", "healthy_qwen", "healthy_convnext", "healthy_patches", "healthy_lightning"),
 )
 # These faults lie in which cores the program gets; in the turns all programs get the same.
 OF_CORES = ("host/cpu_quota", "idle/off_cpu")
@@ -70,7 +71,6 @@ class Case:
     Attributes:
         name: The words that run it, after those of Python.
         rules: The rules of its planted faults.
-        fix: The words that fix them.
     """
 
     name: str
@@ -85,8 +85,8 @@ def find_cases() -> list[Case]:
         for each in fault_programs.find_programs(WORKLOADS / "faults")
         if each.gpus <= 1 and each.rule not in OF_CORES
     ]
-    first = {each.rule: each.name for each in reversed(single)}
-    faults = [Case(f"faults.{each.name}", (each.rule,), ("--fixed",)) for each in single]
+    first = {each.rule: each.name for each in reversed(single) if not each.module}
+    faults = [Case(each.words, (each.rule,), ("--fixed",)) for each in single]
     combined = [
         Case(
             f"combined.{each.name}",
@@ -96,7 +96,7 @@ def find_cases() -> list[Case]:
         for each in plan_table.find_programs(WORKLOADS / "combined")
     ]
     unplanted = [Case(f"overhead_programs {name}") for name in UNPLANTED]
-    of_each_rule = [each for each in faults if each.name.removeprefix("faults.") in first.values()]
+    of_each_rule = [each for each in faults if each.name.split(".")[-1] in first.values()]
     return [*of_each_rule, *combined, *unplanted, *(each for each in faults if each not in of_each_rule)]
 
 

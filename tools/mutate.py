@@ -190,7 +190,6 @@ class Mutations:
     """A plugin of pytest that runs the collected tests with each mutation in place of running them once.
 
     Attributes:
-        wanted: The mutations.
         near_only: Whether the other tests of the folder are left out.
         workers: How many processes run at a time.
         killers: The first test that fails with each mutation, empty without one; set by the run.

@@ -57,7 +57,6 @@ class Compared(NamedTuple):
     """A number of a report beside what was measured; times in ns.
 
     Attributes:
-        program: The program.
         before_ns: The step alone.
         measured_ns: What was measured.
         recorded_ns: The step under nsys.

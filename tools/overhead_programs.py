@@ -228,7 +228,7 @@ def healthy_text(name: str, *, compiled: bool, **config: Any) -> Step:  # noqa: 
     import transformers  # noqa: PLC0415
 
     settings = getattr(transformers, f"{name}Config")(vocab_size=16384, **config)
-    kind = "ForMaskedLM" if name == "Bert" else "LMHeadModel" if name == "GPT2" else "ForCausalLM"
+    kind = "ForMaskedLM" if "bert" in name.lower() else "LMHeadModel" if name == "GPT2" else "ForCausalLM"
     model = getattr(transformers, name + kind)(settings).to(DEVICE, torch.bfloat16)
     called = torch.compile(model) if compiled else model
     tokens = torch.randint(0, 16384, (16, 512), device=DEVICE)
@@ -277,6 +277,50 @@ def healthy_resnet() -> Step:
     return healthy_pictures(resnet50(), compiled=True)
 
 
+def healthy_opt() -> Step:
+    """OPT of transformers, eager."""
+    sizes = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16, "ffn_dim": 4096}
+    return healthy_text("OPT", compiled=False, use_cache=False, dropout=0.0, word_embed_proj_dim=1024, **sizes)
+
+
+def healthy_roberta() -> Step:
+    """RoBERTa of transformers, compiled."""
+    without = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+    sizes = {"hidden_size": 1024, "num_hidden_layers": 6, "num_attention_heads": 16, "intermediate_size": 4096}
+    return healthy_text("Roberta", compiled=True, max_position_embeddings=514, **sizes, **without)
+
+
+def healthy_qwen() -> Step:
+    """Qwen 2 of transformers, compiled."""
+    sizes = {"hidden_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12, "num_key_value_heads": 4}
+    return healthy_text("Qwen2", compiled=True, use_cache=False, intermediate_size=6144, **sizes)
+
+
+def healthy_convnext() -> Step:
+    """ConvNeXt of timm, compiled."""
+    import timm  # noqa: PLC0415
+
+    return healthy_pictures(timm.create_model("convnext_tiny"), compiled=True)
+
+
+def healthy_patches() -> Step:
+    """A vision transformer of torchvision, eager."""
+    from torchvision.models import vit_b_16  # noqa: PLC0415
+
+    return healthy_pictures(vit_b_16(), compiled=False)
+
+
+def healthy_lightning(steps: int) -> None:
+    """Transformer layers in Lightning's loop, eager."""
+    from faults import lightning_loop as loop  # noqa: PLC0415
+    from faults import models  # noqa: PLC0415
+
+    run = faults_training.Run(steps, torch.device(DEVICE), fixed=True)
+    texts = torch.randn(run.size(16, 2), run.size(512), run.size(1024), device=DEVICE, dtype=torch.bfloat16)
+    network = models.encoder(run, 1024, 8)
+    loop.fit(run, loop.Module(run, network), loop.repeated(run, [texts, torch.zeros_like(texts)]))
+
+
 def lightning_loop(steps: int) -> None:
     """Train with Lightning, whose own loop calls the steps."""
     import lightning  # noqa: PLC0415
@@ -317,19 +361,22 @@ PROGRAMS: tuple[Callable[[], Step], ...] = (
     *(small_encoder, middle_encoder, large_encoder, lstm_cells, items, looped_optimizer, matrix_products),
     *(graph_launches, vision_resnet, timm_mobile, hugging_bert, hugging_decoding, loaded_pictures),
     *(healthy_bert, healthy_gpt, healthy_llama, healthy_vit, healthy_resnet),
+    *(healthy_opt, healthy_roberta, healthy_qwen, healthy_convnext, healthy_patches),
 )
+LOOPS: tuple[Callable[[int], None], ...] = (lightning_loop, healthy_lightning)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program that the command line names."""
     by_name = {each.__name__: each for each in PROGRAMS}
+    loops = {each.__name__: each for each in LOOPS}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=[*by_name, lightning_loop.__name__])
+    parser.add_argument("name", choices=[*by_name, *loops])
     parser.add_argument("--steps", type=int, default=60)
     chosen = parser.parse_args(arguments)
     torch.manual_seed(0)
-    if chosen.name == lightning_loop.__name__:
-        lightning_loop(chosen.steps)
+    if chosen.name in loops:
+        loops[chosen.name](chosen.steps)
         return
     step = by_name[chosen.name]()
     for number in range(chosen.steps):

@@ -85,8 +85,6 @@ class Outcome:
     """How one planned change came out; times in ns.
 
     Attributes:
-        program: Name of the program.
-        switch: The fault.
         change: The planned change; None where the plan has none for this fault.
         now_ns: A step with all faults, in the capture with the plan.
         base_ns: A measured step with all faults.

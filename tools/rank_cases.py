@@ -17,7 +17,6 @@ class Case(NamedTuple):
     """One run.
 
     Attributes:
-        fault: The value of --fault.
         planted: The fault in words.
         rank: The rank that has it, ``LAST`` for the last one of the job; None for none.
         rule: What keeps that rank: the rule that has most of the waits for it. Without a rank, the rules of the first
@@ -25,7 +24,6 @@ class Case(NamedTuple):
         fixed: The runs without the fault, which this one is compared with.
         program: The program, without .py.
         beside: Whether another program uses the last GPU.
-        variables: Variables of NCCL.
         committed: How many steps of its capture are committed, of each rank.
         in_one_process: Whether one process has all GPUs.
         may_be_named: A rank that another finding than the first may call late, since the fault lies in its work.

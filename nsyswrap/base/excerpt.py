@@ -15,11 +15,8 @@ class WholeLedger(NamedTuple):
     Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, memset.
 
     Attributes:
-        device_id: The GPU.
         of_steps: Whether it is that of all measured steps of the process that ran most on the GPU; otherwise from the
             first operation of all GPUs to the last.
-        start_ns: Start of the interval.
-        end_ns: Its end.
         compute_ns, communication_ns, copy_exposed_ns, memset_exposed_ns: Time of each kind in the interval.
         operation_count: Operations that run in the interval.
     """
@@ -63,9 +60,7 @@ class Excerpt:
         extent: Start of the first event of the capture and end of the last; ranges do not count.
         is_wanted: Whether it is the whole window that the user asked for.
         read_count: GPU operations that run in the interval.
-        operation_count: GPU operations in the capture.
         needed_bytes: Memory that reading all would take, estimated.
-        memory_bytes: Memory that reading may take.
         ledgers: Exact ledgers over all of the capture.
     """
 

@@ -13,8 +13,6 @@ class Interval(Generic[Value]):
     """An estimate, and the range that holds the truth in nine of ten cases.
 
     Attributes:
-        low: Lower end of the range.
-        point: The estimate.
         high: Upper end of the range.
 
     Raises:

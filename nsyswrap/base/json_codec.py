@@ -28,9 +28,7 @@ class Codec:
     """How JSON holds the values of one type.
 
     Attributes:
-        schema: Their JSON Schema.
         read: Returns the value for what JSON holds; its second argument is the place, for the ``DamagedError``.
-        write: Returns what JSON holds for a value.
         name: Its name among the definitions of a schema; empty for none.
     """
 
@@ -49,10 +47,7 @@ class Field(NamedTuple):
     """A field of a record.
 
     Attributes:
-        codec: Its codec.
-        get: Returns what is written of a record.
         is_read: Whether the record is made with it; False for what follows from other fields.
-        is_required: Whether it must be there.
     """
 
     codec: Codec

@@ -162,11 +162,7 @@ class Identity:
 
 
 class Cleaner:
-    """Removes the words of an identity from texts.
-
-    Args:
-        identity: The words.
-    """
+    """Removes the words of an identity from texts."""
 
     def __init__(self, identity: Identity) -> None:
         firm = [s for s in identity.secrets if len(s) >= _SECRET_IN_SYMBOL_LETTERS and not s.isalpha()]

@@ -120,12 +120,7 @@ _LONG_WORD = re.compile(r"[\w~.$:/+=-]{14}|PRIVATE KEY", re.ASCII)
 
 
 def without_tokens(text: str, by: str) -> str:
-    """Return a text whose tokens, private keys and secret addresses are replaced. Names of kernels have none.
-
-    Args:
-        text: Any text.
-        by: What replaces them.
-    """
+    """Return a text whose tokens, private keys and secret addresses are replaced. Names of kernels have none."""
     if not _LONG_WORD.search(text):
         return text
     return _TOKEN.sub(by, _HOOK.sub(rf"\1{by}", _PRIVATE_KEY.sub(by, text)))

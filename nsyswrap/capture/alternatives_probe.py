@@ -58,7 +58,6 @@ class Variant(NamedTuple):
 
     Attributes:
         function: Computes the outputs from ``inputs``.
-        inputs: Its tensors.
         gradients: A gradient of each output.
         tf32: Whether products of FP32 may use TF32.
         cut: Returns a result in the shape that the program has.
@@ -87,7 +86,6 @@ class OperatorText:
 
     Attributes:
         inputs: The tensors that they take and did not make.
-        function: Takes these and returns the outputs.
 
     Raises:
         LookupError: An operator is not known here, or takes something else.

@@ -42,7 +42,6 @@ class Arming:
     """Whether the program records its own steps, and why.
 
     Attributes:
-        is_armed: Whether it does.
         why: A clause for `run.json`.
         note: A sentence for the report; empty for none.
     """

@@ -31,8 +31,6 @@ class LaunchedRank(NamedTuple):
     """The place of this process in its job.
 
     Attributes:
-        rank: Its number.
-        size: The number of ranks.
         local_rank: Its number on its node; None where the launcher does not say.
         local_size: The number of ranks on its node; None where the launcher does not say.
     """

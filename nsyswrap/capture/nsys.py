@@ -101,13 +101,7 @@ class CaptureResult:
 
 
 class NothingRecordedError(CaptureError):
-    """The program ended before its recording began.
-
-    Args:
-        message: What happened.
-        hint: What to do about it.
-        exit_code: The exit code of `profile`.
-    """
+    """The program ended before its recording began."""
 
     def __init__(self, message: str, *, hint: str, exit_code: int) -> None:
         super().__init__(message, hint=hint)

@@ -46,7 +46,6 @@ class StepWatch:
     """Looks at the files that the processes of a program write about their steps.
 
     Attributes:
-        injection: The marks of the program.
         folder: The folder of the run, for the times of the steps alone: also a run that is killed has them.
         start: Returns the command that starts the recording, given the program's process id.
         env: The environment of that command.

@@ -26,7 +26,6 @@ class CaptureTask(NamedTuple):
     Attributes:
         path: A ``.sqlite``, a ``.nsys-rep`` or a ``report.json``; absolute, since a worker has another working folder.
         host_from: The export beside a report.json, which names the host; None where there is none.
-        options: How to read it.
     """
 
     path: Path

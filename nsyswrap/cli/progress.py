@@ -218,11 +218,7 @@ class _Bars:
 
 
 class _Title:
-    """Shows what the program does, and for how long, in the terminal's title (escape sequence OSC 0 of xterm).
-
-    Attributes:
-        text: What it does.
-    """
+    """Shows what the program does, and for how long, in the terminal's title (escape sequence OSC 0 of xterm)."""
 
     def __init__(self) -> None:
         self.text = LABELS[Phase.RUNNING]

@@ -42,7 +42,6 @@ class Launch(NamedTuple):
     """A job of several ranks.
 
     Attributes:
-        place: The place of this process.
         chosen: The ranks that are recorded, in order.
         job: What tells this job from an earlier one in the same folder.
     """

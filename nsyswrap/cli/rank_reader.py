@@ -39,8 +39,6 @@ class RankCapture(NamedTuple):
     """A capture of one rank.
 
     Attributes:
-        path: The file.
-        name: Its name in messages.
         rank: Its rank, if known.
         world_size: The number of ranks, if known.
     """
@@ -71,12 +69,7 @@ def rank_report(source: RankCapture, trace: Trace) -> RankReport:
 
 
 class RankReader:
-    """Reads the captures of several ranks one after another, and holds as many of them as fit into memory.
-
-    Args:
-        sources: The captures.
-        settings: How to read them.
-    """
+    """Reads the captures of several ranks one after another, and holds as many of them as fit into memory."""
 
     def __init__(self, sources: Sequence[RankCapture], settings: Settings) -> None:
         self._sources, self._settings = sources, settings
@@ -127,13 +120,7 @@ def _answers(sources: Sequence[RankCapture], settings: Settings) -> Callable[[Se
 
 
 class Readers:
-    """Reads the captures of a job with several processes.
-
-    Args:
-        sources: The captures.
-        settings: How to read them.
-        count: Number of processes.
-    """
+    """Reads the captures of a job with several processes."""
 
     def __init__(self, sources: Sequence[RankCapture], settings: Settings, count: int) -> None:
         self._count, self._total = count, len(sources)

@@ -37,13 +37,9 @@ class ChangeSource(NamedTuple):
     """The source of a table of changes.
 
     Attributes:
-        key: Key of the table of changes.
-        title: Its heading.
         place: Section and table of the report.
-        column: Column that is compared.
         name: Function from a row of the report to its name; rows of one name are added.
         of_gpus: Whether it is GPU time, which is the mean over GPUs.
-        unit: Unit of the column.
     """
 
     key: str

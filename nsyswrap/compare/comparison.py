@@ -77,9 +77,7 @@ class ComparabilityIssue:
     """One difference between two reports that a reader must know before the verdict.
 
     Attributes:
-        kind: Kind of the difference.
         message: One sentence: what differs.
-        blocks: Whether it withholds the verdict.
         hint: What to do about it; empty where there is no advice.
     """
 
@@ -94,9 +92,6 @@ class Estimate:
     """How one measure of the step time changed.
 
     Attributes:
-        label: What is measured.
-        base_ns: In base.
-        new_ns: In new.
         change: New over base, minus 1: -0.5 is half the time.
         noise: How much two runs differ when nothing changed, as a share; the interval includes it. 0 for several runs.
         outcome: Result of this measure alone.
@@ -124,7 +119,6 @@ class AmountChange:
         base: Amount in base, in the unit of its table; None where base has none.
         new: Amount in new; None where new has none.
         base_count: How often it occurs in base, for each step or in the window; None where it is not counted.
-        new_count: The same in new.
         difference: New minus base, with its range; None where the steps give no range.
     """
 
@@ -147,9 +141,7 @@ class ChangeTable:
 
     Attributes:
         key: Name in JSON.
-        title: Heading.
         of: What the amounts refer to, such as "a step, mean over GPUs".
-        unit: Unit of the amounts.
         changes: The largest difference first; parts of the ledger in the order of the report.
     """
 
@@ -187,7 +179,6 @@ class MovedTime:
     """Idle time that belongs to one rule in base and to another in new, in the same cause and phase.
 
     Attributes:
-        rule: The other rule.
         amount: ns a step, or a share of the window.
         to_other: Whether the other rule has it in new; False where it had it in base.
     """
@@ -202,12 +193,10 @@ class FindingPair:
     """The findings of one rule and GPU on both sides.
 
     Attributes:
-        rule: Key of the rule.
         device_id: GPU; None for the whole capture.
         base: Finding in base; None where it is not listed there.
         new: Finding in new; None where it is not listed there.
         base_lost: Time lost to the rule in base: ns a step, or a share of the window. It counts without a finding, too.
-        new_lost: The same in new.
         change: How it changed; time that only moved to another rule does not count as a change.
         moved: Time that moved to or from other rules, the largest first.
     """
@@ -239,7 +228,6 @@ class Side:
     """One of the two sides: a report, or the reports of several runs of one program.
 
     Attributes:
-        name: Its name in texts.
         reports: One report for each run.
         runs: The measured steps of each run.
         middle: Index of the run with the median time per step, which represents the others in tables of changes.
@@ -288,8 +276,6 @@ class Comparison:
     Attributes:
         base: The side before the change.
         new: The side after it.
-        options: How they were compared.
-        outcome: The result.
         verdict: The result in one sentence.
         hint: What to do where the result is "cannot tell"; empty otherwise.
         issues: Differences that a reader must know first; those that withhold the verdict come first.

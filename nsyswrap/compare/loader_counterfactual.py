@@ -53,10 +53,7 @@ class Mean:
     """The mean length of the steps of one run, with its uncertainty.
 
     Attributes:
-        value_ns: The mean.
-        error_ns: Its standard error.
         blocks: Number of blocks of steps that the error comes from.
-        count: Number of steps.
     """
 
     value_ns: float

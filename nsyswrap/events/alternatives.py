@@ -40,7 +40,6 @@ class Alternative:
     """Some operators of the forward pass, and how they could be computed.
 
     Attributes:
-        kind: The change.
         operators: The operators in their order; their tensors have numbers of memory of their own, from 0.
         gradients: The tensors that they take whose gradients the backward pass computes.
         outputs: Numbers of the memory of the results that later operators take; empty for those of the last operator.
@@ -108,7 +107,6 @@ class MeasuredAlternatives:
     """What an `alternatives.json` holds.
 
     Attributes:
-        gpu: Name of the GPU.
         found: What was measured.
         reasons: Why others were not.
         failure: Why nothing was measured; empty where something was, or nothing was to measure.

@@ -22,15 +22,12 @@ class CodedCalls:
     """One table of calls.
 
     Attributes:
-        frame: The table.
         numbers: State code of each code of a name; ``NO_CODE`` where a call explains no idle time.
         changed: Rows whose code is another one, ascending.
         codes: The code of each of them.
         window: Interval of time.
         start: When each call starts, in ns, ascending.
-        end: When it ends.
         names: Code of the name of each call.
-        threads: Its thread.
         places: The rows from the first to the last call of each thread. A thread may live for a short time only.
     """
 

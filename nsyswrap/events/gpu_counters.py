@@ -32,7 +32,6 @@ class CounterSamples:
 
     Attributes:
         name: Name that nsys gives the counter, such as "SMs Active".
-        device_id: GPU.
         start: Start of each sample, ns.
         end: End of each sample, ns.
         value: Value of each sample, per cent.

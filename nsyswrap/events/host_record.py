@@ -46,7 +46,6 @@ class Samples:
 
     Attributes:
         at: When each row was sampled, in ns since capture start, ascending.
-        values: The numbers by name.
     """
 
     at: Times
@@ -81,8 +80,6 @@ class GpuSamples:
     """The NVML samples of one GPU.
 
     Attributes:
-        index: Its number in NVML.
-        name: Its name.
         bus: Its place on the PCI bus; empty if unknown.
         max_sm_mhz: The highest clock of its multiprocessors.
         power_limit_mw: Its power limit; 0 if unknown.
@@ -112,7 +109,6 @@ class HostRecord:
         threads: Run time (``on_cpu_ns``) and time ready without a core (``delay_ns``) so far, by process and thread.
         waits: What threads were reading from or writing to, by process and thread; empty in older records.
         processes: Page faults that read from disk, bytes read and written so far, by process.
-        gpus: The GPUs of the machine.
     """
 
     times: Times = field(default_factory=lambda: np.empty(0, np.int64))

@@ -138,7 +138,6 @@ class AddedTime(NamedTuple):
     Attributes:
         low: The least.
         usual: The usual.
-        high: The most.
         shown: The part of the usual that the capture itself shows: it is as long as it was at the pace of the recorded
             run, and the rest as long as at the machine's usual pace.
         high_shown: The same part of the most.

@@ -27,7 +27,6 @@ class Tensor:
     """A tensor that an operator took or returned.
 
     Attributes:
-        shape: Its sizes.
         strides: Its strides in elements; None where they are not known.
         dtype: Its type, such as "bfloat16"; empty where it is not known.
         storage: Number of its memory; None where it is not known.
@@ -72,8 +71,6 @@ class RecordedOperator:
         thread: Number of its thread, in PyTorch's own count.
         sequence: Its sequence number, which the backward operator has, too; None where it has none.
         forward_thread: Of a backward operator, the thread of the forward one.
-        inputs: What it took.
-        outputs: What it returned.
     """
 
     name: str
@@ -107,7 +104,6 @@ class ModuleName:
 
     Attributes:
         path: Its path, such as "encoder.layers.3"; empty for a model itself.
-        class_name: Its class, with the package.
         root: Index of its model.
     """
 
@@ -122,7 +118,6 @@ class HeldMemory(NamedTuple):
     Attributes:
         where: ``STEP``, ``MODULE`` or ``BACKWARD`` for the start of one, and ``END`` more for its end.
         module: Index of the module; None for others.
-        bytes: The memory.
     """
 
     where: int
@@ -135,11 +130,9 @@ class ProcessXray:
     """The X-ray step of one process.
 
     Attributes:
-        pid: Its number.
         rank: Its rank; None where it has none.
         reason: Why something is lacking; empty where nothing is.
         sites: The lines, by the number in the ranges.
-        modules: The modules.
         roots: Class of each model.
         operators: The operators, by the number in the ranges.
         memory: The memory at the bounds of the step, of modules and of backward passes, in order.

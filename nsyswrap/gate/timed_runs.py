@@ -38,7 +38,6 @@ class GateOptions:
     Attributes:
         find: Smallest slowdown that must not pass unseen, as a share.
         false_alarms: How often an unchanged program may be called slower, as a share.
-        accept: Kinds of issues that the user accepts.
         allow_one: Whether fewer than three new runs are enough.
 
     Raises:
@@ -62,7 +61,6 @@ class TimedRun:
     """One run of a program as the gate sees it.
 
     Attributes:
-        name: Its name in texts.
         mean_ns: Time per step: mean from the start of a step to the start of the next.
         median_ns: Median length of its steps.
         parts: ns a step of each part of a step, by its words; empty where unknown.
@@ -83,8 +81,6 @@ class Measure:
     """One measure of the step time: earlier runs against new ones.
 
     Attributes:
-        label: What is measured.
-        earlier_ns: Median of the earlier runs.
         new_ns: Median of the new runs; of two the smaller.
         limit: Change that the noise between runs explains, as a share; infinite where it is unknown.
         outcome: Result of this measure alone.
@@ -112,7 +108,6 @@ class PartChange:
     """A part of the step that takes longer in the new runs than noise explains.
 
     Attributes:
-        words: The part.
         delta_ns: New less earlier, ns a step.
         share: The same as a share of an earlier step.
     """
@@ -130,7 +125,6 @@ class Gate:
         earlier: The runs that were compared with, in order.
         new: The new runs; with earlier ones that belong to the same step, if there are.
         options: What the user wants to find.
-        outcome: The result.
         verdict: The result in one or two sentences.
         hint: What to do where the result is "cannot tell"; empty otherwise.
         measures: Time per step, then the median step; empty where runs are missing.

@@ -103,7 +103,6 @@ class CopyRate:
 
     Attributes:
         low: The slowest of several measurements.
-        high: The fastest of them.
     """
 
     low: float

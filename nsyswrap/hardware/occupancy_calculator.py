@@ -61,7 +61,6 @@ class Limits:
 
     Attributes:
         warps: Warps of 32 threads.
-        blocks: Blocks of threads.
         registers: 32-bit registers.
         shared_bytes: Shared memory in total.
         reserved_bytes: Shared memory that the system reserves for each block.
@@ -104,7 +103,6 @@ class Shapes:
     """How kernels were launched: int64 arrays of equal length.
 
     Attributes:
-        threads: Threads of a block.
         registers: Registers of a thread; 0 for none.
         shared_bytes: Static and dynamic shared memory of a block.
         executed_bytes: Shared memory of a multiprocessor that the driver reserved for the kernel; 0 where unknown.

@@ -48,9 +48,7 @@ class DataSheet:
     """What NVIDIA publishes about a GPU.
 
     Attributes:
-        capability: Its compute capability.
         name: Pattern of the names that the driver reports for it.
-        multiprocessors: How many it has.
         peak: Peak rates in 10^12 operations per second.
         per_cycle: Operations of one multiprocessor in one cycle.
     """
@@ -172,7 +170,6 @@ class MeasuredRates:
 
     Attributes:
         gpu: Name of the GPU; empty where nothing was measured.
-        multiprocessors: How many it has.
         rates: The lowest, the usual and the highest rate of each kind, in operations or bytes per second.
         failure: Why nothing was measured, as far as that is known.
     """

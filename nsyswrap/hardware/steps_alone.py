@@ -19,7 +19,6 @@ class ProcessSteps:
     """The steps alone of one process.
 
     Attributes:
-        pid: Its number.
         rank: Its rank; None where it has none.
         lengths: Length of each step in ns, in their order.
         data: Time in which the loop asked its loader for the next batch, of each step, in ns; None where it is unknown.

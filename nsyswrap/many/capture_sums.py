@@ -25,7 +25,6 @@ class FindingSum(NamedTuple):
     """The findings of one rule.
 
     Attributes:
-        rule: Key of the rule.
         severity: The most severe of them.
         lost_ns: GPU time lost.
         saving_ns: Predicted saving as GPU time; None where none of them has one.
@@ -56,7 +55,6 @@ class CaptureSums:
         host: Neutral name of the machine; empty if unknown.
         started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
         nsys_version: Version of nsys; empty if unknown.
-        window_ns: Length of the window.
         step_count: Measured steps; None where there are none.
         step_ns: Their median length.
         verdict: What limits the run.

@@ -24,10 +24,8 @@ class StepAccount:
     """What a step of one capture is spent on.
 
     Attributes:
-        name: The capture.
         like: Program, arguments and GPUs: captures of one kind do the same work.
         host: The machine: outliers are those of one, since a slow machine makes all of its captures slow.
-        step_ns: Median step.
         parts: Time of a step by part: a row of the ledger without idle time, or the rule of idle time; ns a GPU.
     """
 
@@ -51,13 +49,10 @@ class Outlier(NamedTuple):
     """A capture whose step is far from the usual one.
 
     Attributes:
-        name: The capture.
         program: What it ran, with its arguments.
-        step_ns: Its median step.
         usual_ns: The median of the steps of all captures of this command on this host and such GPUs.
         share: Step by usual step.
         score: Modified z-score of the step.
-        among: Number of these captures.
         part: Row of the ledger, or rule of idle time, that changed most in this direction; empty where none did.
         part_ns: By how much, in a step of one GPU.
     """

@@ -54,9 +54,7 @@ class FindingRow(NamedTuple):
     """The findings of one rule over all captures.
 
     Attributes:
-        rule: Key of the rule.
         severity: The most severe of them.
-        captures: Number of captures that have it.
         lost_ns: GPU time lost.
         saving_ns: Predicted saving as GPU time, of the captures that have a prediction; None where none has.
         median_share: Median over these captures of the share of their GPU time that is lost.
@@ -92,8 +90,6 @@ class GroupRow(NamedTuple):
 
     Attributes:
         name: The program, GPU, host or day.
-        captures: Number of captures.
-        gpu_ns: Their GPU time.
         ledger: GPU time by row of the ledger; adds up to ``gpu_ns``.
         usual_share: Median over the captures of the step as a share of the usual one; None where none is compared.
         rule: Rule of the finding that loses most; empty without one.

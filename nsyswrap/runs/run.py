@@ -37,7 +37,6 @@ class ListedProgram(NamedTuple):
 
     Attributes:
         program: What was run, and on what; every field is known.
-        run_count: Number of its runs.
         last_started_utc: Start of the last one, ISO 8601 in UTC; empty if unknown.
     """
 
@@ -161,7 +160,6 @@ class SeriesRun(NamedTuple):
     """One run of a series.
 
     Attributes:
-        row: The run.
         accounts: Its accounts, with ``step_ns``.
     """
 

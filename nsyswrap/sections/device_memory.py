@@ -59,7 +59,6 @@ class Allocations:
     Attributes:
         start: Time of each, in ns.
         process: Global id of the process.
-        device_id: GPU.
         change: Allocated bytes; negative for released bytes.
         variable: Whether it is a variable of a module, which is loaded with the module's code.
         pooled: Whether it came from a memory pool, which takes almost no time.

@@ -62,8 +62,6 @@ class GpuClock:
         lost_share: Share of the highest clock that was missing then, on average over all samples.
         why: Why, in words; the most frequent reason first.
         median_mhz: Median clock of these samples; of all samples where there are none.
-        max_mhz: The highest clock.
-        mean_watt: Mean power.
         limit_watt: Power limit; 0 if unknown.
         max_celsius: Highest temperature.
         process_count: Most processes that computed on it at once, as far as the driver tells.

@@ -62,9 +62,7 @@ class Needless(NamedTuple):
     """Operations of a job that go away.
 
     Attributes:
-        rule: Why.
         rows: The operations, as rows of the context's, on all GPUs.
-        headline: What is wrong.
         assumed: What the simulated change does.
     """
 
@@ -80,11 +78,9 @@ class Sums(NamedTuple):
     Attributes:
         row: Row of the context's operations.
         size: Bytes of the message; -1 where NCCL did not record it.
-        device: Its GPU.
         step: Row of the step in which it was launched.
         launched: When, in ns.
         passed: Number of the backward pass in which it was launched; -1 for none.
-        is_integer: Whether it sums integers.
     """
 
     row: Indices

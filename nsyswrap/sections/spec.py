@@ -49,8 +49,6 @@ class SectionHead:
     """The name of a section, its place, and its words.
 
     Attributes:
-        key: Key of the section.
-        title: Heading of the section.
         place: Its place in the report, and among the sections of its group: the lowest number first.
         group: The group in which the page shows it.
         on_page_only: Whether the report for a terminal leaves it out.

@@ -104,7 +104,6 @@ class _Grown(NamedTuple):
     Attributes:
         parts: Time by device and row of the ledger.
         causes: Idle time by device and cause.
-        phases: Host time by phase.
     """
 
     parts: Mapping[tuple[int, str], Growth]

@@ -32,7 +32,6 @@ class Choice(NamedTuple):
     """What to choose on one axis while the others stay.
 
     Attributes:
-        axis: The axis.
         others: The values on the other axes that have more than one.
         chosen: The smallest value that no larger one beats beyond the noise; on an axis of names, the best one.
         best: The value with the highest rate.

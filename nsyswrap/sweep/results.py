@@ -37,9 +37,7 @@ class CellRun:
     """One run of a cell.
 
     Attributes:
-        cell: Key of the cell.
         number: 1 for the first run of the cell.
-        ending: How it ended.
         reason: Why it was not measured; empty if it was.
         wall_s: How long it took with its analysis, in seconds.
         folder: Folder of its report, relative to that of the sweep.
@@ -49,7 +47,6 @@ class CellRun:
         step_count: Number of measured steps.
         cpu_share: Share of the time in which no kernel runs.
         parts: The parts of a step, which add up to the window by steps; empty without GPU work.
-        verdict: The verdict of its report.
         rule: Rule of the first finding.
         machine: GPUs and versions, by label.
         started_utc: When it was started.
@@ -78,7 +75,6 @@ class StepInterval(NamedTuple):
 
     Attributes:
         ns: Geometric mean over runs, with an interval that holds it in 95 % of sweeps, in ns.
-        runs: Number of runs.
         from_runs: Whether the spread is that of these runs; otherwise it is that known between runs of one program.
     """
 
@@ -96,7 +92,6 @@ class CellResult(NamedTuple):
     """One cell with its runs.
 
     Attributes:
-        cell: The cell.
         runs: Its runs, in order; those of another cell where it is the same.
         step: Its time per step; None if no run was measured.
         parts: The parts of its step, means over runs; empty without GPU work.
@@ -139,7 +134,6 @@ class Sweep:
     """A sweep with what was measured.
 
     Attributes:
-        spec: Its description.
         seed: Decided the order of the runs.
         runs: All runs, in the order in which they ran.
         cells: Each cell with its runs.

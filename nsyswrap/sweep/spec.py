@@ -31,7 +31,6 @@ class AxisValue(NamedTuple):
     """One value of an axis.
 
     Attributes:
-        name: Its name in results.
         words: What its placeholder stands for, as a shell would split it; may hold other placeholders.
     """
 
@@ -89,15 +88,12 @@ class SweepSpec:
 
     Attributes:
         text: The TOML that describes it.
-        name: Its title.
         command: The words of the command, with placeholders.
-        axes: The axes of the grid.
         environment: Variables of the program, with placeholders.
         options: Options of ``nsyswrap profile`` for each run.
         batch_of: Whether the batch size is that of all GPUs or of each; empty if not given.
         skip: Values of cells that are left out.
         same: Cells that are the same as others.
-        budget: What the sweep may take.
         seed: Decides the order of runs; None for one drawn at the start.
         tolerance: Half of the width of an interval that is narrow enough, as a share.
     """

@@ -28,7 +28,6 @@ class OperationNames:
     """Names of all operations of a context, and of the calls that launched them.
 
     Attributes:
-        names: The distinct names of operations.
         codes: Index into ``names`` of each operation.
         classes: Index into ``STREAM_CLASSES`` of each operation.
         call_names: The distinct names of launch calls.

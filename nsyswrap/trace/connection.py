@@ -38,7 +38,6 @@ class Export:
     """An open export.
 
     Attributes:
-        path: The file.
         connection: The ADBC connection. Threads do not share one.
         small: A connection for small tables: a query takes a tenth of the time of one with ADBC.
         columns: Table name to the names of its columns.

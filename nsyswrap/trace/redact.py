@@ -111,8 +111,6 @@ class Redaction:
         kept: Rows by table.
         left_out: Rows left out, by table.
         texts_kept: Texts in the new file's StringIds.
-        texts_changed: How many of them were changed.
-        texts_left_out: Texts that were left out.
     """
 
     path: Path

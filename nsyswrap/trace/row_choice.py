@@ -53,7 +53,6 @@ class TableIndex:
     """One table of an export and where its rows are.
 
     Attributes:
-        reader: Reads its parts.
         rows: Rows of each part, shape (parts,); impossible ones count, too.
         first_ns, last_ns: First and last start of the possible rows of each part; of a part without any, the first is
             later than the last.

@@ -17,7 +17,6 @@ class Source:
     """Where one table of a trace comes from. There is one object for each table, so queries are kept by it.
 
     Attributes:
-        spec: Contract of the table.
         table: Name in the export.
         required: Our column name to the export's; the table cannot be used without them. Where versions of nsys name
             a column differently, it lists all names, separated by ``|``: the first one that the table has is read.

@@ -67,7 +67,6 @@ class Leaves:
     Attributes:
         pages: Number of each page in the file, from 1.
         last_rows: Largest row number that each page may hold; the last one has none in the file, and holds -1.
-        page_bytes: Size of a page.
         column_count: Number of columns that each row stores.
     """
 
@@ -303,8 +302,6 @@ class PageColumns:
     """Reads columns from the leaf pages of a table.
 
     Attributes:
-        path: The file.
-        leaves: The leaf pages.
         stored: Number of each stored column, by its name in the export.
         columns: Our name -> the column of the export, or a product or sum of columns.
         missing: Our name -> the value of NULL; names that are absent have none.

@@ -233,7 +233,6 @@ class Trace:
     """The typed tables of one export.
 
     Attributes:
-        capture: The file.
         session: How the capture was made.
         gpus: GPUs in the export, by device id.
         frames: One frame for each of ``SPECS``, sorted by start; empty where the export has none.

@@ -36,7 +36,6 @@ class Installed:
     """An installation that tests share.
 
     Attributes:
-        path: The program.
         messages: What the user read.
         log: The calls of the tools.
         had_called: Whether a tool had been called at each message.

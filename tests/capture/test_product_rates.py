@@ -20,9 +20,7 @@ class Machine:
     """A machine with GPUs, and a Python that stands for the program's.
 
     Attributes:
-        python: Its command.
         gpus: What the driver lists.
-        announced: How many measurements were announced.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -42,14 +42,7 @@ LONGEST_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished run.
-
-    Attributes:
-        folder: The folder for the result.
-        code: The exit code.
-        stdout: The output on stdout.
-        stderr: The output on stderr.
-    """
+    """A finished run."""
 
     folder: Path
     code: int

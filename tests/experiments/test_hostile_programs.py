@@ -33,10 +33,7 @@ class Ran:
     """What came of a program.
 
     Attributes:
-        code: Its exit code.
         words: What it printed, without its numbers.
-        numbers: The numbers.
-        files: The sizes of its files.
     """
 
     code: int

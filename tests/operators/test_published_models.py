@@ -21,11 +21,9 @@ class Model:
 
     Attributes:
         layers, hidden, heads: Its size.
-        width: Width of a head.
         feed_forward: Width of the inner layer.
         inner: Products before it: a second one for a gate.
         key_heads: Heads of keys and values: fewer than those of queries are shared.
-        vocabulary: How many tokens there are.
         sequences, length: Those of a batch.
     """
 

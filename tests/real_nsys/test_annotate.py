@@ -35,7 +35,6 @@ class Run:
     Attributes:
         code: The program's exit code.
         notes: The notes of the capture.
-        trace: The capture.
     """
 
     code: int

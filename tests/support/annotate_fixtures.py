@@ -31,7 +31,6 @@ class Recorder:
     """Takes ranges, and keeps each start and end as a line: "+data", "-data".
 
     Attributes:
-        lines: The lines.
         numbers: Numbers of the ranges that are started next.
         names: The name of each range by its number.
     """

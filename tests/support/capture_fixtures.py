@@ -134,7 +134,6 @@ class Run:
 
     Attributes:
         process: The driver, in place of the command line.
-        result_path: The file with its result.
         output_path: The file with the program's output.
     """
 

@@ -109,13 +109,7 @@ def holes(work: list[Work], device: int, start: int, end: int) -> list[tuple[int
 
 
 class Counter:
-    """Finds the cause of each idle nanosecond by the table of causes, from all rows each time.
-
-    Args:
-        trace: A random trace.
-        start: Start of the window.
-        end: End of the window.
-    """
+    """Finds the cause of each idle nanosecond by the table of causes, from all rows each time."""
 
     def __init__(self, trace: Trace, start: int, end: int) -> None:
         self.start, self.end = start, end

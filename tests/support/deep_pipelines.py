@@ -30,9 +30,6 @@ class Item(NamedTuple):
 
     Attributes:
         name: "fwd", "bwd", "adam" or "message".
-        microbatch: The microbatch that it belongs to.
-        peer: The other rank of a message.
-        step: The step that it belongs to.
     """
 
     name: str

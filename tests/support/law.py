@@ -69,12 +69,7 @@ _CHANGING = (
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of the law.
-
-    Attributes:
-        file: The name of its file.
-        name: Its name in the file.
-    """
+    """A program of the law."""
 
     file: str
     name: str
@@ -94,9 +89,7 @@ class Outcome:
     """What a program did in one mode.
 
     Attributes:
-        code: Its exit code.
         stdout: Its output, without the path of its folder.
-        stderr: The same for stderr.
         ranges: How many ranges of nsyswrap its processes opened.
         seconds: How long it took.
         has_xray: Whether one of its processes took an X-ray step.

@@ -48,10 +48,6 @@ class Made:
     Attributes:
         name: Its name, without the namespace.
         inputs: What it takes: tensors, numbers.
-        outputs: The tensors that it returns.
-        us: Length of its kernel, in us.
-        kernel: Name of its kernel.
-        module: Path of its module.
         line: Its line in model.py.
         of: Number in the step of the forward operator whose backward pass it is part of; None for the forward pass.
         again: Whether it is computed again in that backward pass.

@@ -57,7 +57,6 @@ class Machine:
 
     Attributes:
         built: The export under construction.
-        ran: What ran.
         free: When each stream of a process is free again.
         calls: Number of calls that started an operation.
     """
@@ -83,7 +82,6 @@ class Thread:
     """A thread of the host, at a moment.
 
     Attributes:
-        machine: The machine that it works on.
         process: Global id of its process.
         number: Its own global id.
         device: The GPU that it uses, in this machine.

@@ -62,8 +62,6 @@ class Task:
 
     Attributes:
         name: The reader's question.
-        keys: Actions by keyboard.
-        clicks: Actions by pointer.
         shown: Condition on what is on the screen then.
     """
 

@@ -46,11 +46,8 @@ class Planted:
     """A real export of a program with a secret in its environment.
 
     Attributes:
-        export: The file.
         variable: Name of the environment variable that held the secret.
-        secret: Its value.
         folder: Home and working folder of the program.
-        printed: The output of the program.
     """
 
     export: Path

@@ -26,7 +26,6 @@ class Act:
         do: Name of the method that runs after the thread's own work.
         work: Length of the thread's own work in ns.
         length: Length of the kernel in ns.
-        stream: Stream of the kernel.
     """
 
     do: Do
@@ -42,7 +41,6 @@ class Machine:
     Attributes:
         builder: The export under construction.
         now: Time of the host in ns.
-        thread: The thread that works.
         free: End of the last kernel of each stream, in ns.
         asleep: Start of the wait of the thread that does not work, in ns.
         ended: End of the last operation, in ns.

@@ -50,8 +50,6 @@ class Exemption:
 
     Attributes:
         path: Glob of files, from the root.
-        line: What the line must match.
-        why: The reason.
     """
 
     path: str
@@ -70,7 +68,6 @@ class Hit:
     Attributes:
         path: The file, from the root.
         number: The line, from 1.
-        line: Its text.
         found: The word as it is in the file.
         use: What to write instead.
     """

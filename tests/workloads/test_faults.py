@@ -13,10 +13,15 @@ import pytest
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 SHARED = {
-    *("__init__", "training", "samples", "batches", "models", "compiling", "gpt"),
+    *("held_out", "__init__", "training", "samples", "batches", "models", "compiling", "gpt"),
     *("ranks", "trainer_loop", "lightning_loop", "disk", "texts", "control_group", "servers"),
 }
 NAMES = sorted(path.stem for path in (WORKLOADS / "faults").glob("*.py") if path.stem not in SHARED)
+HELD_OUT = {
+    each.name: each
+    for each in importlib.import_module("fault_programs").find_programs(WORKLOADS / "faults")
+    if each.module
+}
 STEPS = 3
 # These programs start processes, in which a test's replacements have no effect.
 IN_PROCESSES = {"exposed_communication", "one_bucket", "one_shard"}
@@ -28,6 +33,7 @@ MODULES = {
     "Lightning": ("lightning",),
     "accelerate": ("accelerate",),
     "timm": ("timm",),
+    "torchvision": ("torchvision",),
 }
 # Libraries that a program needs in addition.
 NEEDS = dict.fromkeys(("tokenized_in_the_step", "candidates_tokenized"), ("transformers",))
@@ -48,7 +54,8 @@ def constants(name: str) -> dict[str, object]:
 
 def missing_libraries(name: str) -> list[str]:
     """Return the libraries that a program needs and that are not installed."""
-    needed = (*MODULES.get(str(constants(name)["LIBRARY"]), ()), *NEEDS.get(name, ()))
+    library = HELD_OUT[name].library if name in HELD_OUT else str(constants(name)["LIBRARY"])
+    needed = (*MODULES.get(library, ()), *NEEDS.get(name, ()))
     return [module for module in needed if importlib.util.find_spec(module) is None]
 
 
@@ -81,15 +88,16 @@ def test_a_program_plants_one_fault_and_fixes_it(name: str) -> None:
 
 def test_each_program_has_a_shape_of_its_own() -> None:
     """The shape is one phrase for a table. The tests know the modules of each library."""
-    shapes = [str(constants(name)["SHAPE"]) for name in NAMES]
+    shapes = [str(constants(name)["SHAPE"]) for name in NAMES] + [each.shape for each in HELD_OUT.values()]
     assert len(set(shapes)) == len(shapes)
     assert not [shape for shape in shapes if not shape or "|" in shape or shape.endswith(".")]
-    assert {constants(name)["LIBRARY"] for name in NAMES} == {"", *MODULES}
+    libraries = {constants(name)["LIBRARY"] for name in NAMES} | {each.library for each in HELD_OUT.values()}
+    assert libraries == {"", *MODULES}
 
 
 @pytest.mark.usefixtures("shared")
 @pytest.mark.filterwarnings("ignore:::lightning", "ignore:::transformers", "ignore:::torch")
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in IN_PROCESSES])
+@pytest.mark.parametrize("name", [*(name for name in NAMES if name not in IN_PROCESSES), *HELD_OUT])
 def test_both_forms_do_the_same_steps(
     name: str, events: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,11 +107,12 @@ def test_both_forms_do_the_same_steps(
         monkeypatch.setenv(variable, "1")
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_COMPILE_THREADS"):
         monkeypatch.delenv(variable, raising=False)
-    program = importlib.import_module(f"faults.{name}")
+    program = importlib.import_module("faults.held_out" if name in HELD_OUT else f"faults.{name}")
     opened = {}
     for form in ("", "--fixed"):
         events.clear()
-        run_or_skip(program, [*form.split(), "--steps", str(STEPS), "--device", "cpu"])
+        words = [name] if name in HELD_OUT else []
+        run_or_skip(program, [*words, *form.split(), "--steps", str(STEPS), "--device", "cpu"])
         assert capsys.readouterr().out.count("\n") == 1
         steps = [each for each in events if each[1:].startswith("batch ")]
         assert steps == [f"{sign}batch {number}" for number in range(STEPS) for sign in "+-"]

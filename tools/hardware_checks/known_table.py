@@ -37,14 +37,8 @@ class Known:
     """One operator that is one kernel.
 
     Attributes:
-        case: Name of the operator.
-        kernel: Name of the kernel.
-        blocks: Blocks of its grid.
-        threads: Threads of a block.
-        elements: Elements of its result.
         bytes: Bytes of the tensors that it reads and writes.
         memory_bytes: Bytes that Nsight Compute counted in the memory.
-        length_ns: Median length.
     """
 
     case: str

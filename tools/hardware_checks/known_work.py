@@ -23,9 +23,7 @@ class Case(NamedTuple):
     """One operator.
 
     Attributes:
-        name: Its name.
         work: Runs it once and returns what it made.
-        read: Tensors that it reads.
         operations: Floating point operations of its products.
     """
 

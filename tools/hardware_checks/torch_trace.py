@@ -35,7 +35,6 @@ class Event:
     """One event with a length.
 
     Attributes:
-        name: What happened.
         category: Kineto's category.
         start: ns.
         end: ns.

@@ -165,10 +165,6 @@ def _segment(start: int, first: int, last: int, count: int) -> Floats:
 def draw(count: int, seed: int) -> tuple[Bytes, Bytes]:
     """Draw digits of all ten kinds in random order.
 
-    Args:
-        count: How many.
-        seed: The same seed gives the same digits.
-
     Returns:
         Images uint8 [count, 28, 28] and their labels uint8 [count].
     """

@@ -19,11 +19,7 @@ def written(count: int, size: int) -> Iterator[list[Path]]:
 
 
 def forget(file: int) -> None:
-    """Drop an open file from the cache of the system; pages that a process has mapped stay.
-
-    Args:
-        file: Its descriptor.
-    """
+    """Drop an open file from the cache of the system; pages that a process has mapped stay."""
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
 

@@ -20,7 +20,7 @@ def fuse_norms(model: nn.Module) -> None:
     """Put PyTorch's norm in the place of each norm of the library."""
     for module in list(model.modules()):
         for name, inner in list(module.named_children()):
-            if type(inner).__name__ == "LlamaRMSNorm":
+            if type(inner).__name__.endswith("RMSNorm"):
                 fused = nn.RMSNorm(len(inner.weight), inner.variance_epsilon)
                 fused.weight = inner.weight
                 setattr(module, name, fused)

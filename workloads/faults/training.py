@@ -28,7 +28,6 @@ class Run:
     """Settings of a run.
 
     Attributes:
-        steps: How many steps to do.
         device: Where to compute.
         fixed: Whether to leave the fault out.
     """

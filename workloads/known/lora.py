@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-WORDS, WIDTH, HEAD, LAYERS, ROWS, LENGTH, RANK, STEPS = 32_000, 1024, 64, 16, 4, 256, 8, 60
+WORDS, WIDTH, HEAD, LAYERS, ROWS, LENGTH, RANK, STEPS = 32_000, 1024, 64, 8, 4, 256, 8, 60
 
 
 class Adapted(nn.Module):  # type: ignore[misc]  # torch is not typed here

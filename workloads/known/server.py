@@ -9,10 +9,10 @@ from threading import Thread
 import common
 import torch
 from faults import one_token_at_a_time, training
-from faults.one_token_at_a_time import TOKENS, VOCABULARY, Writer
+from faults.one_token_at_a_time import VOCABULARY, Writer
 from torch import Tensor
 
-CLIENTS, STEPS = 8, 60
+CLIENTS, TOKENS, STEPS = 4, 12, 60
 Request = tuple[int, "Queue[list[int]]"]
 
 

@@ -13,9 +13,7 @@ class Size:
 
     Attributes:
         width: Features of a token.
-        layers: Blocks.
         heads: Heads of each attention.
-        vocabulary: How many tokens there are.
         longest: How many tokens a text may have.
         dropout: Share of features left out in training.
     """

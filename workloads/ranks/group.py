@@ -18,8 +18,6 @@ class Place(NamedTuple):
     """The place of a process in its job.
 
     Attributes:
-        rank: Its number.
-        ranks: The number of ranks.
         device: Its GPU, or the CPU.
     """
 

@@ -21,7 +21,6 @@ class Task:
     Attributes:
         loss: Function from the model and a batch on the device to the loss; runs in the forward phase.
         optimizer: Updates the model.
-        device: Device of the model.
         amp: Whether forward passes run in half precision.
     """
 

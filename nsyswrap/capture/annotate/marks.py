@@ -57,7 +57,6 @@ class Call(NamedTuple):
     """Calls that are marked.
 
     Attributes:
-        code: Their code.
         place: The place of their kind; None where they have no range.
         described: What describes their ranges; where they have none, what is called with their frame.
         text: Text of the ranges, to which the calling line is added; empty for what describes them alone.
@@ -76,7 +75,6 @@ class ThreadState:
         open: For each kind of call, the number of the range that is open; 0 for none.
         nested: Kinds with a call that began inside another one of the kind.
         step: The number of the range of the open step; 0 for none.
-        steps: How many steps have ended.
         text: What describes the open step, or the next one.
         texts: What describes the steps after it.
         owner: Weak reference to the optimizer whose steps end steps.
@@ -113,7 +111,6 @@ class Marks:
 
     Attributes:
         optimizers: How many optimizers were made; where there is one, it need not be looked at.
-        loop: What the steps are.
         codes: The code whose calls are marked.
     """
 

@@ -136,7 +136,6 @@ class NvtxCalls:
     Attributes:
         domain: The domain, as the calls take it.
         start: Starts a range that ``described`` describes on the calling thread, and returns its number.
-        end: Ends the range with a number.
         close: The same, while other threads run.
 
     Raises:

@@ -187,7 +187,6 @@ class Lap:
     """A step that is timed alone.
 
     Attributes:
-        number: Its number.
         host_ns: The time from its start to that of the next one, by the host's clock.
         marks: Marks on the GPU at these two times.
         data_ns: The part of it in which the loader was waited for.

@@ -21,7 +21,6 @@ class Watched(NamedTuple):
     """A function whose calls are marked.
 
     Attributes:
-        module: The module that defines it.
         name: Its name in the module, with its class.
         kind: What its calls do.
         text: Text of the ranges, to which the calling line is added; empty for the kind alone.

@@ -58,9 +58,7 @@ class KernelRule:
     """A pattern over kernel names and its verdict.
 
     Attributes:
-        key: Unique name of the rule.
         pattern: Searched in a name as ``classify.subject`` returns it. The first rule that matches decides.
-        verdict: The verdict.
         op: Operation of the kernel, such as ``gemm``; ``@reader``, a key of ``readers.READERS``, if the name shows it.
         source: Where the names in tests/data/kernel_rule_examples.txt and the evidence for the verdict come from.
         precision: Type of the operands of the product, such as ``fp16``, or a ``@reader``; empty if the kernel is no

@@ -34,7 +34,6 @@ class NameRule:
     Attributes:
         kernel: The name or the prefix, in the spelling of any tool.
         is_prefix: Whether ``kernel`` is a prefix.
-        verdict: The verdict.
         precision: Type of the operands; empty where unknown.
         library: Where the kernel comes from, or empty.
         op: What it computes, or empty.

@@ -95,7 +95,6 @@ class Attention(NamedTuple):
     Attributes:
         place: The module and the line of its first product.
         scores: Size of the scores: batch and heads together, and the lengths of queries and keys in ascending order.
-        width: Width of a head.
         dtype: Type of queries and keys.
         is_masked: Whether something is added to the scores, or chosen among them.
         is_causal: Whether a triangular mask hides half of them.

@@ -47,7 +47,6 @@ class Tuning(NamedTuple):
     Attributes:
         rows: The operations that it runs for that, rows of the context's operations.
         spans: The time of the host, by thread.
-        times: How often it does.
     """
 
     rows: Indices

@@ -75,9 +75,7 @@ class Function(NamedTuple):
     """One call of a function by parts.
 
     Attributes:
-        rule: The rule of its kind.
         parts: Indices of its calls in the forward pass.
-        elements: Elements of its input.
         size: Bytes of its input as it comes, which the fused operator reads.
     """
 

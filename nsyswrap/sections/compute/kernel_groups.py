@@ -25,10 +25,8 @@ class LaunchGroup:
     """Launches of one kernel with one grid and one block on one GPU.
 
     Attributes:
-        gpu: The GPU.
         kind: Classification of the kernel's name.
         blocks: Blocks of the grid; 0 where the export has none.
-        block_threads: Threads of a block.
         of_element: What the kernel does for each element; None where its name does not show it.
         work: The work of one launch; None where name and grid do not show it.
     """
@@ -49,7 +47,6 @@ class GroupedKernels:
         rows: Row of each kernel in the context's operations, shape (n,).
         code: Index into ``groups`` of each kernel, shape (n,).
         inside: Length of each kernel inside the window in ns, shape (n,).
-        groups: The groups.
         total_ns: Time of each group inside the window, shape (groups,).
         count: Kernels of each group, shape (groups,).
         mean_ns: Mean length of a launch of each group, also outside the window, shape (groups,).

@@ -101,12 +101,7 @@ def _along_memory(tensor: Tensor) -> Iterator[tuple[int, int]]:
 
 
 def better_size(size: int, step: int) -> int:
-    """Return a size that a library prefers: the next multiple of 64 elements, or of a load where that adds too much.
-
-    Args:
-        size: The size.
-        step: Elements of a full load.
-    """
+    """Return a size that a library prefers: the next multiple of 64 elements, or of a load where that adds too much."""
     best = -(-size // BEST_MULTIPLE) * BEST_MULTIPLE
     return best if best - size <= LITTLE * size else -(-size // step) * step
 

@@ -118,8 +118,6 @@ class OperatorWindow:
     Attributes:
         simulation: The run as it was.
         kernels: All compute kernels of the window.
-        joined: The same with their operators.
-        window: The window.
     """
 
     simulation: Simulation

@@ -75,7 +75,6 @@ class Chains:
     Attributes:
         linked: Whether a kernel is elementwise and a part of a chain.
         saved: Share of its time that fusion saves.
-        links: Number of links.
     """
 
     linked: Flags

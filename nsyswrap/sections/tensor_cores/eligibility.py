@@ -41,7 +41,6 @@ class Reason:
 
     Attributes:
         words: The reason in words, to follow "because".
-        advice: The change to make.
         can_be_faster: Whether tensor cores would help; False for work that is bound by memory.
     """
 

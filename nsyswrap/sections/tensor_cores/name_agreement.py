@@ -60,7 +60,6 @@ class Checked:
     """One kernel, by name and by hardware.
 
     Attributes:
-        named: Classification by its name.
         total_ns: Its time in the capture.
         share: Its share of all kernel time.
         proof: Result of the measurement; None where it was not measured.

@@ -59,7 +59,6 @@ class TensorWork:
         active_ns: Upper bound of the time integral of the counter: the time that the pipes were active at full rate.
         least_ns: Lower bound of the same; samples are whole per cent, rounded up.
         rounding_ns: One per cent of the sampled time, for a version of nsys that may round down.
-        kernel_ns: Time in which any compute kernel ran.
         tensor_ns: Time in which a kernel ran whose name shows that it uses tensor cores.
         possible_ns: The same, with kernels of unknown verdict and graphs traced as a whole.
     """

@@ -91,7 +91,6 @@ class Seen(NamedTuple):
         tables: Sites, modules and roots.
         log: Texts of starts, and negative numbers of ends.
         left: Why the ranges ended early.
-        tool: The names of the tools.
     """
 
     lines: list[str]

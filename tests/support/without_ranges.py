@@ -1,26 +1,12 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Compare the reports of captures with and without their NVTX ranges.
+"""The reports of captures with and without their NVTX ranges, compared.
 
-    python tools/without_ranges.py [CAPTURE | FOLDER]...
-
-Captures are SQLite exports, packed with xz or not; without arguments those of tests/captures. Only ranges of the
-program are taken out. Those of libraries stay, and the marks that nsyswrap makes of garbage collection, checkpoints
-and tokenizers, which need no steps. For a capture whose ranges name steps, the tool compares the number of measured
-steps, their median, the rule of the verdict, and the share of the kernels' time that has the same phase, of the time to
-which ranges give one: a range of a step alone does not. Medians are
-of the steps that both have: a capture that was cut short ends with ranges whose work it lacks. Between ranges that
-name steps may be time, which no pattern can leave out; so the median may also agree with the median distance of their
-starts. Captures without such ranges are listed with what is found in them. The exit code is 1 if anything differs by
-more than it may.
+Only ranges of the program are taken out. Those of libraries stay, and the marks that nsyswrap makes of garbage
+collection, checkpoints and tokenizers, which need no steps. Medians are of the steps that both have: a capture that was
+cut short ends with ranges whose work it lacks. Between ranges that name steps may be time, which no pattern can leave
+out; so the median may also agree with the median distance of their starts.
 """
 
-import argparse
-import lzma
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -31,11 +17,8 @@ from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.phase_detection import BATCH, NONE, of_library
 from nsyswrap.report import report_of
 from nsyswrap.trace import tables
-from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace, array
 
-ROOT = Path(__file__).resolve().parent.parent
-CAPTURES = ROOT / "tests" / "captures"
 MOST_STEPS, MOST_MEDIAN, LEAST_PHASE = 2, 0.03, 0.95
 
 
@@ -44,7 +27,6 @@ class Difference:
     """What a capture says with its ranges and without them.
 
     Attributes:
-        name: The capture.
         steps: Number of measured steps, with ranges and without.
         median_ns: Median of the measured steps that both have in ns, with and without; None without steps.
         distance_ns: Median distance of the starts of these steps with ranges.
@@ -54,7 +36,6 @@ class Difference:
         says: How the steps were found, or why not.
     """
 
-    name: str
     steps: tuple[int, int]
     median_ns: tuple[float | None, float | None]
     distance_ns: float | None
@@ -88,7 +69,7 @@ def without_ranges(trace: Trace) -> Trace:
     return replace(trace, frames={**trace.frames, tables.RANGES.name: kept})
 
 
-def compare(name: str, trace: Trace) -> Difference:
+def compare(trace: Trace) -> Difference:
     """Return what a capture says with its ranges and without them."""
     marked, bare = find_context(trace), find_context(without_ranges(trace))
     first, second = report_of(marked), report_of(bare)
@@ -97,7 +78,6 @@ def compare(name: str, trace: Trace) -> Difference:
     # Without GPU work there is nothing but ranges.
     worked = len(marked.operations.start) > 0
     return Difference(
-        name=name,
         steps=(first.step.count or 0, second.step.count or 0) if worked else (0, 0),
         median_ns=(_median(*common[0]), _median(*common[1])),
         distance_ns=_distance(*common[0]),
@@ -147,48 +127,3 @@ def _same_phase(marked: TraceContext, bare: TraceContext, window: Window) -> flo
     known = ~np.isin(phases[0], (BATCH, NONE))
     whole = int(length[known].sum())
     return float(length[known & (phases[0] == phases[1])].sum() / whole) if whole else 1.0
-
-
-def captures(paths: Sequence[Path]) -> Iterator[tuple[str, Trace]]:
-    """Yield name and trace of each capture, and of each in a folder."""
-    for path in paths:
-        files = sorted(path.rglob("*.sqlite*")) if path.is_dir() else [path]
-        for file in files:
-            with tempfile.TemporaryDirectory() as folder:
-                export = file
-                if file.suffix == ".xz":
-                    export = Path(folder) / file.stem
-                    export.write_bytes(lzma.decompress(file.read_bytes()))
-                yield file.name.removesuffix(".xz").removesuffix(".sqlite"), load_export(export)
-
-
-def line(each: Difference) -> str:
-    """Return one line of the table."""
-    before, after = each.median_ns
-    ratio = f"{after / before:.3f}" if before and after else "-"
-    verdict = each.rule[0] or "none"
-    if each.rule[0] != each.rule[1]:
-        verdict += f" -> {each.rule[1] or 'none'}"
-    apart = ", ".join(each.apart)
-    return (
-        f"| {each.name} | {each.steps[0]} | {each.steps[1]} | {ratio} | {verdict} | {each.same_phase:.1%} | {apart} |"
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return 1 if anything differs by more than it may."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", nargs="*", type=Path, default=[CAPTURES], help="exports, or folders of them")
-    print("| capture | steps | without ranges | median, ratio | verdict | same phase | apart |")
-    print("|---|---|---|---|---|---|---|")
-    failed, total = 0, 0
-    for name, trace in captures(parser.parse_args(arguments).paths):
-        each = compare(name, trace)
-        print(line(each), flush=True)
-        failed, total = failed + bool(each.apart), total + bool(each.steps[0])
-    print(f"\n{total - failed} of {total} captures with steps say the same without their ranges.")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
