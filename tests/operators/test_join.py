@@ -223,7 +223,7 @@ def test_processes_of_two_reports_may_have_the_same_number(tmp_path: Path) -> No
 
 
 def test_nodes_of_a_graph_have_the_line_that_launches_it_and_no_operator(tmp_path: Path) -> None:
-    """Their operators ran when the graph was captured, before the X-ray step. A range around the launch names none of them."""
+    """Their operators ran when the graph was captured. A range around the launch names none of them."""
     builder = program(STEPS)
     for number in range(len(STEPS) + 1):
         call, launch = number * STEP_NS + 700_000, 9_000 + number
