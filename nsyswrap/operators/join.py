@@ -40,7 +40,7 @@ from nsyswrap.trace.tables import Trace, array, coded
 Flags = npt.NDArray[np.bool_]
 # A round that aligns a smaller share of what is left is the last one: the forward pass is a third of a step. Ours.
 LEAST_FOUND = 0.1
-# Steps whose launches are of the same kind in the same order, but for so few, do the same. Ours.
+# Steps with so large a share of launches of the same kind in the same order do the same. Ours.
 LEAST_ALIKE = 0.9
 
 
