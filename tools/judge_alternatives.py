@@ -2,9 +2,10 @@
 
     python tools/judge_alternatives.py --out FOLDER [GROUP ...]
 
-Each group of operators is a program that runs once under `nsyswrap profile`. Then each operator is a program of its
-own, as it is and edited, without nsyswrap, in turns. A row says which share of its time an operator needs after the
-edit: as measured beside the profile, and in the edited program. They should differ by at most a tenth.
+Each group of operators is a program that runs once under `nsyswrap profile`. Its alternatives are measured as `profile`
+does it, and for a minute, so that none is left out. Then each operator is a program of its own, as it is and edited,
+without nsyswrap, in turns. A row says which share of its time an operator needs after the edit: as measured beside the
+profile, and in the edited program. They should differ by at most a tenth.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-STEPS, RECORDED, LONGEST_S = 300, 10, 180
+STEPS, RECORDED, LONGEST_S, MEASURED_S = 300, 10, 180, 60
 TURNS, REPEATS = 7, 10
 # The highest clock of a GPU, in Hz. Source: NVIDIA's data sheets.
 CLOCK_HZ = 2.0e9
@@ -339,6 +340,7 @@ def judge(group: str, folder: Path) -> list[tuple[str, bool]]:
         str(RECORDED),
         "--stop-after",
         "--no-profiler-cost",
+        "--no-alternatives",
         "--quiet",
         "--output",
         str(folder / group),
@@ -354,15 +356,30 @@ def judge(group: str, folder: Path) -> list[tuple[str, bool]]:
         if done.returncode:
             raise OSError(f"{words}: {(done.stdout + done.stderr)[-900:]}")
         outputs.append(done.stdout)
-    edited = json.loads(outputs[1].splitlines()[-1])
-    path = folder / group / "alternatives.json"
-    measured: dict[str, Any] = {"failure": "no alternative was picked"}
-    if path.exists():
-        measured = json.loads(path.read_text(encoding="utf-8"))
-    if "failure" in measured:
-        print(f"{group}: {measured['failure']}", flush=True)
-    alternatives = measured.get("alternatives", [])
+    edited, alternatives = json.loads(outputs[1].splitlines()[-1]), measured(folder / group)
     return [row(name, each, ratio_of(each, alternatives), edited[name]) for name, each in GROUPS[group].items()]
+
+
+def measured(folder: Path) -> list[dict[str, Any]]:
+    """Measure the alternatives of a profile, and return them as the file has them."""
+    # The profiled program is this file, too, and needs nothing of nsyswrap.
+    from nsyswrap.capture.alternatives import measure_alternatives  # noqa: PLC0415
+    from nsyswrap.capture.result_folder import ALTERNATIVES_NAME  # noqa: PLC0415
+    from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
+    from nsyswrap.loop.context import Settings  # noqa: PLC0415
+    from nsyswrap.operators.candidates import pick  # noqa: PLC0415
+    from nsyswrap.report import build_report  # noqa: PLC0415
+    from nsyswrap.trace.load import load_export  # noqa: PLC0415
+
+    capture = folder / "capture.sqlite"
+    trace, settings = with_recorded(load_export(capture), capture, Settings())
+    picked = [each.written() for each in pick(build_report(trace, settings=settings).findings)]
+    found = measure_alternatives([sys.executable], picked, MEASURED_S)
+    (folder / ALTERNATIVES_NAME).write_text(json.dumps(found), encoding="utf-8")
+    if "failure" in found:
+        print(f"{folder.name}: {found['failure']}", flush=True)
+    alternatives: list[dict[str, Any]] = found["alternatives"]
+    return alternatives
 
 
 def main() -> int:

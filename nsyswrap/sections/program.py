@@ -163,7 +163,7 @@ SECTION = SectionSpec(
     units={"ns": "ns"},
     headings={"ns": "a step"},
     facts={
-        "step_alone_ns": "step",
+        "step_alone_ns": "median step",
         "step_alone_low_ns": "step, at least",
         "step_alone_high_ns": "step, at most",
         "steps_timed_alone": "steps timed without nsys",
