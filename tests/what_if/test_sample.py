@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from nsyswrap.base.intervals import Window
-from nsyswrap.loop.step_detection import Steps
+from nsyswrap.loop.step_detection import Shared, Steps
 from nsyswrap.what_if.sample import choose_sample
 
 
@@ -54,6 +54,16 @@ def test_a_step_lasts_until_the_next_one() -> None:
     assert found.steps == 2
 
 
+def test_of_ranks_at_a_distance_the_same_steps_are_simulated() -> None:
+    """The host of one is 30 ns ahead: the second and the third step, 20 ns each, begin at 20 ns and end at 90."""
+    frame = steps(20, 20, 20, 20).frame
+    other = frame.assign(process=2, thread=2, start=frame["start"] + 30, end=frame["end"] + 30)
+    both = Steps(pd.concat([frame, other], ignore_index=True), of_job=Shared(0, 110, 4))
+    operations = np.sort(np.concatenate([_four_a_step(20, 20, 20, 20), _four_a_step(20, 20, 20, 20) + 30]))
+    found = choose_sample(operations, both, window(110), 2 * MOST)
+    assert (found.window.end_ns - found.window.start_ns, found.steps, found.scale) == (70, 2, 2.0)
+
+
 def test_warm_up_is_not_simulated() -> None:
     frame = steps(20, 20, 20, 20, 20).frame
     frame["warm_up"] = [True, True, False, False, False]
@@ -68,6 +78,12 @@ def test_without_a_step_that_fits_the_middle_of_the_window_is_simulated(make: Ca
     assert (found.window.start_ns, found.window.end_ns, found.steps) == (450, 541, 0)
     assert found.scale == pytest.approx(1000 / 91)
     assert found.window.label == "10 operations from the middle of the window"
+
+
+@pytest.mark.parametrize(("operations", "count"), [(80, 1), (81, 0)])
+def test_a_step_of_up_to_eight_times_as_many_operations_is_simulated_as_a_whole(operations: int, count: int) -> None:
+    found = choose_sample(np.arange(2 * operations), steps(operations, operations), window(2 * operations), MOST)
+    assert found.steps == count
 
 
 def test_operations_outside_the_window_do_not_count() -> None:
