@@ -46,33 +46,41 @@ def step_callback(library: str) -> Any:
         KeyError: The library is another one.
         ImportError: It is not installed.
     """
-    module, base, begins, leaves = _TRAINERS[library]
-    hooks = {**dict.fromkeys(begins, _begins), **dict.fromkeys(leaves, _leaves)}
-    return type("Steps", (getattr(importlib.import_module(module), base),), hooks)()
+    module, base, hooks = _TRAINERS[library]
+    return type("Steps", (getattr(importlib.import_module(module), base),), dict(hooks))()
 
 
 def _loop_marks() -> Any:
     return getattr(sys.modules.get(_MARKS), "loop_marks", None)
 
 
-def _begins(_callback: object, trainer: Any, *arguments: Any, **_named: Any) -> None:
-    """Begin a step, at the first of the batches whose gradients Lightning adds up."""
-    batch = arguments[2] if len(arguments) > 2 and isinstance(arguments[2], int) else 0  # noqa: PLR2004
-    if (marks := _loop_marks()) is not None and batch % getattr(trainer, "accumulate_grad_batches", 1) == 0:
+def _begins(*_arguments: Any, **_named: Any) -> None:
+    if (marks := _loop_marks()) is not None:
         marks.begin_step()
 
 
-def _leaves(_callback: object, *_arguments: Any, **_named: Any) -> None:
+def _begins_batch(_callback: object, trainer: Any, _module: object, _batch: object, number: int) -> None:
+    """Begin a step at the first of the batches whose gradients are added up."""
+    if number % trainer.accumulate_grad_batches == 0:
+        _begins()
+
+
+def _leaves(*_arguments: Any, **_named: Any) -> None:
     if (marks := _loop_marks()) is not None:
         marks.leave_step()
 
 
-_LIGHTNING: tuple[tuple[str, ...], tuple[str, ...]] = (
-    ("on_train_batch_start", "on_predict_batch_start", "on_test_batch_start"),
-    ("on_validation_start", "on_train_end", "on_predict_end", "on_test_end"),
-)
+_LIGHTNING = {
+    "on_train_batch_start": _begins_batch,
+    **dict.fromkeys(("on_predict_batch_start", "on_test_batch_start"), _begins),
+    **dict.fromkeys(("on_validation_start", "on_train_end", "on_predict_end", "on_test_end"), _leaves),
+}
 _TRAINERS = {
-    "lightning": ("lightning.pytorch", "Callback", *_LIGHTNING),
-    "pytorch_lightning": ("pytorch_lightning", "Callback", *_LIGHTNING),
-    "transformers": ("transformers", "TrainerCallback", ("on_step_begin",), ("on_evaluate", "on_train_end")),
+    "lightning": ("lightning.pytorch", "Callback", _LIGHTNING),
+    "pytorch_lightning": ("pytorch_lightning", "Callback", _LIGHTNING),
+    "transformers": (
+        "transformers",
+        "TrainerCallback",
+        {"on_step_begin": _begins, "on_evaluate": _leaves, "on_train_end": _leaves},
+    ),
 }
