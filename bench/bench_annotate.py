@@ -63,7 +63,6 @@ class Switch:
     """Marks calls as in a program, and takes the marks away and puts them back between steps."""
 
     def __init__(self) -> None:
-        """Mark the calls of torch."""
         marks = Marks(connected(os.environ), torch.is_grad_enabled)
         mark_collections(marks)
         if sys.version_info < (3, 12):
@@ -86,7 +85,6 @@ class Switch:
         return partial(found.set_local_events, tool, code), found.get_local_events(tool, code)
 
     def set(self, *, marked: bool) -> None:
-        """Mark calls or mark none."""
         for hooks, all_of_them in self._hooks:
             hooks.clear()
             hooks.update(all_of_them if marked else {})
@@ -133,7 +131,6 @@ class Training:
             self.iterator, self.left = iter(self.loader), BATCHES
 
     def step(self) -> None:
-        """Run one training step."""
         inputs, labels = next(self.iterator)
         inputs, labels = inputs.to(self.device), labels.to(self.device)
         self.optimizer.zero_grad()
@@ -182,7 +179,6 @@ def inside(options: argparse.Namespace) -> None:
 
 
 def median_us(differences_ms: list[float]) -> float:
-    """Return the median of differences, in microseconds."""
     return statistics.median(differences_ms) * 1e3
 
 

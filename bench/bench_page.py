@@ -95,7 +95,6 @@ class Steps(NamedTuple):
     cpu_ms: float
 
     def line(self, name: str, more: str = "") -> str:
-        """Return the line that is printed."""
         typical, worst = statistics.median(self.taken), max(self.taken)
         kept = budget(typical, MOST_STEP_MS)
         return f"  {name:18} {typical:8.0f} ms  ({kept}; worst {worst:.0f} ms; {self.cpu_ms:.1f} ms CPU a step{more})"
@@ -118,7 +117,6 @@ def cpu_s(session: CDPSession) -> float:
 
 
 def budget(value: float, most: float) -> str:
-    """Return whether a value keeps its budget."""
     return f"budget {most:g}, {'kept' if value <= most else 'BROKEN'}"
 
 
@@ -146,7 +144,6 @@ def measure(page: Page, export: Path, folder: Path) -> None:
 
 
 def unpacked(export: Path, folder: Path) -> Path:
-    """Return an export, unpacked into the folder where it is compressed."""
     if export.suffix != ".xz":
         return export
     target = folder / f"{export.parent.name}-{export.stem}"

@@ -191,8 +191,6 @@ CALL = re.compile(r"\bnsyswrap ([a-z][a-z-]*)([^`\n|;&#]*)")
 
 
 def options_by_command() -> dict[str, set[str]]:
-    """Return the long options of each command, with those of the commands in it."""
-
     def below(command: click.Command) -> set[str]:
         context = click.Context(command)
         found = {name for each in command.get_params(context) for name in (*each.opts, *each.secondary_opts)}

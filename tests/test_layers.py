@@ -15,7 +15,6 @@ ALL = [*NSYSWRAP, *WORKLOADS, *rules.modules("tests", "tools", "bench")]
 
 
 def source(text: str, name: str = "nsyswrap.trace.load") -> list[Module]:
-    """Return a module that is not on the disk, in a list."""
     return [Module(name, name.rpartition(".")[0], Path(name.replace(".", "/") + ".py"), text)]
 
 

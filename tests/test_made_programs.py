@@ -27,7 +27,6 @@ every_program = pytest.mark.parametrize("name", PROGRAMS)
 
 @cache
 def made(name: str) -> tuple[Made, Report]:
-    """Return a program and its report."""
     program = PROGRAMS[name]()
     return program, build_report(program.trace())
 

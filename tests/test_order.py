@@ -11,7 +11,6 @@ WHOLE = Window(0, 1000, "10 steps", "steps")
 
 
 def finding(rule: str, saved: int) -> Finding:
-    """Return a finding that saves some time."""
     return Finding(rule, Severity.PROBLEM, "", 500, Interval(0, saved, 900), "", (), 0, WHOLE)
 
 

@@ -27,7 +27,6 @@ Values = dict[str, Callable[..., Any]]
 
 @pytest.fixture
 def context() -> TraceContext:
-    """Return the context of a trace with one kernel."""
     return find_context(trace_of(ExportBuilder().kernel(10, 60, launched=(0, 4))))
 
 
@@ -40,12 +39,10 @@ def values(monkeypatch: pytest.MonkeyPatch) -> Values:
 
 
 def named(key: str, run: Callable[..., Section]) -> SectionSpec:
-    """Return a section."""
     return SectionSpec(key=key, title=key, place=0, run=run)
 
 
 def section(key: str) -> Section:
-    """Return the result of a section."""
     return Section(key, key, WHOLE)
 
 

@@ -46,7 +46,6 @@ def finding(
     saving: Interval[int] | None = SAVING,
     severity: Severity = Severity.PROBLEM,
 ) -> Finding:
-    """Return a finding."""
     return Finding(rule, severity, f"{rule} is first.", lost_ns, saving, "Change it.", (), 0, WHOLE)
 
 

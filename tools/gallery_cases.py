@@ -151,5 +151,4 @@ CLAIMS = (
 
 
 def named(name: str) -> Case:
-    """Return the case of a name."""
     return next(case for case in CASES if case.name == name)

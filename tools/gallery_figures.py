@@ -129,7 +129,6 @@ class AllFigures(dict[str, Figures]):
     """The figures of all cases by name, and the ratio of two cases by their names with a slash between."""
 
     def __init__(self, by_name: Mapping[str, Result]) -> None:
-        """Take the results by name of their case."""
         super().__init__({name: Figures(result) for name, result in by_name.items()})
 
     def __missing__(self, names: str) -> Figures:

@@ -85,7 +85,6 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Return the cell in words."""
         kind = {"dp": "DP", "ddp": "DDP"}.get(self.mode)
         return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}, batch {self.batch}{f', {kind}' if kind else ''}"
 

@@ -3,9 +3,10 @@
 
     python tools/judge_alternatives.py --out FOLDER [GROUP ...]
 
-Each group of operators is a program that runs once under `nsyswrap profile`. Then each operator is a program of its
-own, as it is and edited, without nsyswrap, in turns. A row says which share of its time an operator needs after the
-edit: as measured beside the profile, and in the edited program. They should differ by at most a tenth.
+Each group of operators is a program that runs once under `nsyswrap profile`. Its alternatives are measured as `profile`
+does it, and for a minute, so that none is left out. Then each operator is a program of its own, as it is and edited,
+without nsyswrap, in turns. A row says which share of its time an operator needs after the edit: as measured beside the
+profile, and in the edited program. They should differ by at most a tenth.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-STEPS, RECORDED, LONGEST_S = 300, 10, 180
+STEPS, RECORDED, LONGEST_S, MEASURED_S = 300, 10, 180, 60
 TURNS, REPEATS = 7, 10
 # The highest clock of a GPU, in Hz. Source: NVIDIA's data sheets.
 CLOCK_HZ = 2.0e9
@@ -50,7 +51,6 @@ class EditedOperator(NamedTuple):
 
 
 def linear(hidden: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
-    """Return a linear layer."""
     import torch  # noqa: PLC0415
 
     return torch.nn.functional.linear(hidden, weight, *bias)
@@ -116,7 +116,6 @@ def rms_norm(hidden: Tensor, weight: Tensor) -> Tensor:
 
 
 def layer_norm(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return a norm by parts."""
     centered = hidden - hidden.mean(-1, keepdim=True)
     return centered / (centered.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * weight + bias
 
@@ -127,24 +126,20 @@ def gelu(hidden: Tensor) -> Tensor:
 
 
 def gated(gate: Tensor, hidden: Tensor) -> Tensor:
-    """Return a gated activation."""
     return gate * gate.sigmoid() * hidden
 
 
 def casts(hidden: Tensor, scale: Tensor) -> Tensor:
-    """Return a chain of casts and scales."""
     return ((hidden.float() * scale).half().float() * 0.5 + 1).to(hidden.dtype)
 
 
 def convolution(images: Tensor, weight: Tensor) -> Tensor:
-    """Return a convolution of images."""
     import torch  # noqa: PLC0415
 
     return torch.nn.functional.conv2d(images, weight, padding=weight.shape[-1] // 2)
 
 
 def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a function that compiles another one when it is first called."""
     made: list[Callable[..., Tensor]] = []
 
     def call(*inputs: Tensor) -> Tensor:
@@ -158,7 +153,6 @@ def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def chain(dtype: str, function: Callable[..., Tensor], *shapes: Sequence[int]) -> EditedOperator:
-    """Return a chain that the edit compiles."""
     return EditedOperator("compiled", dtype, shapes, function, compiled(function))
 
 
@@ -200,7 +194,6 @@ GROUPS: Mapping[str, Mapping[str, EditedOperator]] = {
 
 
 def tensors(judged: EditedOperator, *, edited: bool) -> list[Tensor]:
-    """Return the tensors of an operator, in the layout that the edit gives them."""
     import torch  # noqa: PLC0415
 
     dtype, found = getattr(torch, judged.dtype), []
@@ -216,7 +209,6 @@ class Layers:
     """The operators of a group, each with its tensors and the gradient of what it returns."""
 
     def __init__(self, group: str) -> None:
-        """Make the tensors."""
         import torch  # noqa: PLC0415
 
         self._made = []
@@ -350,6 +342,7 @@ def judge(group: str, folder: Path) -> list[tuple[str, bool]]:
         str(RECORDED),
         "--stop-after",
         "--no-profiler-cost",
+        "--no-alternatives",
         "--quiet",
         "--output",
         str(folder / group),
@@ -365,15 +358,30 @@ def judge(group: str, folder: Path) -> list[tuple[str, bool]]:
         if done.returncode:
             raise OSError(f"{words}: {(done.stdout + done.stderr)[-900:]}")
         outputs.append(done.stdout)
-    edited = json.loads(outputs[1].splitlines()[-1])
-    path = folder / group / "alternatives.json"
-    measured: dict[str, Any] = {"failure": "no alternative was picked"}
-    if path.exists():
-        measured = json.loads(path.read_text(encoding="utf-8"))
-    if "failure" in measured:
-        print(f"{group}: {measured['failure']}", flush=True)
-    alternatives = measured.get("alternatives", [])
+    edited, alternatives = json.loads(outputs[1].splitlines()[-1]), measured(folder / group)
     return [row(name, each, ratio_of(each, alternatives), edited[name]) for name, each in GROUPS[group].items()]
+
+
+def measured(folder: Path) -> list[dict[str, Any]]:
+    """Measure the alternatives of a profile, and return them as the file has them."""
+    # The profiled program is this file, too, and needs nothing of nsyswrap.
+    from nsyswrap.capture.alternatives import measure_alternatives  # noqa: PLC0415
+    from nsyswrap.capture.result_folder import ALTERNATIVES_NAME  # noqa: PLC0415
+    from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
+    from nsyswrap.loop.context import Settings  # noqa: PLC0415
+    from nsyswrap.operators.candidates import pick  # noqa: PLC0415
+    from nsyswrap.report import build_report  # noqa: PLC0415
+    from nsyswrap.trace.load import load_export  # noqa: PLC0415
+
+    capture = folder / "capture.sqlite"
+    trace, settings = with_recorded(load_export(capture), capture, Settings())
+    picked = [each.written() for each in pick(build_report(trace, settings=settings).findings)]
+    found = measure_alternatives([sys.executable], picked, MEASURED_S)
+    (folder / ALTERNATIVES_NAME).write_text(json.dumps(found), encoding="utf-8")
+    if "failure" in found:
+        print(f"{folder.name}: {found['failure']}", flush=True)
+    alternatives: list[dict[str, Any]] = found["alternatives"]
+    return alternatives
 
 
 def main() -> int:

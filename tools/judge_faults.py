@@ -40,7 +40,6 @@ PACKERS = 4
 
 
 def gpu_count() -> int:
-    """Return how many NVIDIA GPUs there are."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return 0

@@ -235,7 +235,6 @@ def judge_turns(name: str, folder: Path, turns: int) -> str:
 
 
 def line(row: dict[str, Any]) -> str:
-    """Return a row of the table."""
     shares = (row[f"{each}_share"] for each in ("joined", "module", "optimizer", "line"))
     numbers = (row["step_operations"], row["by_pytorch"])
     cells = [row["program"].replace("_", " ")]

@@ -56,6 +56,7 @@ class Program:
         module: What ``python -m`` runs in workloads/.
         before, after: Options of one form.
         recorded: Its recorded steps.
+        rule: The finding that the second form answers, where that is not the first one.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Program:
     after: str = "--fixed"
     gpus: int = 1
     recorded: str = RECORDED
+    rule: str = ""
 
     def command(self, form: str, data: Path) -> list[str]:
         """Return the command that runs a form in workloads/."""
@@ -89,6 +91,7 @@ KNOWN = (
         "The second form sums gradients in the last micro-batch only, with no_sync() around the others.",
         *("ranks/data_parallel", "", "--fault each_microbatch", "--fault none"),
         gpus=2,
+        rule="communication/each_microbatch",
     ),
     Program(
         *("nanogpt", "nanoGPT", "A GPT of six layers learns random text, with attention by hand in full FP32."),
@@ -119,6 +122,7 @@ KNOWN = (
         *("diffusion", "Diffusion", "A small U-Net learns to remove noise, with a moving average of its weights."),
         "The second form updates the average with a few kernels and reads the loss at the end.",
         "known.diffusion",
+        rule="optimizer/many_kernels",
     ),
     Program(
         *("rl", "Reinforcement learning", "A policy learns from environments that play in other processes."),
@@ -262,9 +266,12 @@ def nsyswrap(*words: object, codes: Sequence[int] = (0,), cwd: Path | None = Non
 def story(program: Program, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Return five sentences: what it does, what limits it, the change, both steps, and what limits it then."""
     lengths = [step_of(each) for each in (before, after)]
+    rules = [each["rule"] for each in before["findings"]]
+    number = rules.index(program.rule) if program.rule in rules else 0
+    said = f"Finding {number + 1} of its report" if number else "Its report said"
     return [
         program.what,
-        f"Its report said: “{first_sentence(before)}.”",
+        f"{said}: “{before['findings'][number]['headline'].removesuffix('.') if number else first_sentence(before)}.”",
         program.change,
         f"A step took {lengths[0]} before and {lengths[1]} after, both without the profiler.",
         f"Now its report says: “{first_sentence(after)}.”",

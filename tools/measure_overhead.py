@@ -154,7 +154,6 @@ def _alone(turns: Sequence[Sequence[int]]) -> dict[str, Any]:
 
 
 def _kept(report: dict[str, Any]) -> dict[str, Any]:
-    """Return what is compared of a report."""
     findings = [{key: each[key] for key in ("rule", "saving")} for each in report["findings"]]
     kept = {key: report[key] for key in ("step", "plan", "verdict", "verdict_rule")}
     step, ledger = report["step"], report["sections"].get("ledger")

@@ -155,7 +155,6 @@ def _known(found: Mapping[str, int] | None) -> Mapping[str, int] | None:
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the rows of both tables."""
     yield from map(_step_line, steps_of(rows))
     yield from map(_plan_line, plans_of(rows))
 
@@ -248,7 +247,6 @@ def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield which verdicts the profiler made, and how many there are."""
     runs = [(f"{_name(row)}{suffix}", row[kind]) for row in rows for kind, suffix in KINDS.items() if kind in row]
     busy = [(name, run, run["report"]["busy_ns"]) for name, run in runs if run["report"].get("busy_ns")]
     full = [(name, run) for name, run, ns in busy if ns > (1 - LIMIT_SHARE) * run["mean_ns"]]

@@ -22,7 +22,6 @@ Step = Callable[[], object]
 
 
 def training(model: nn.Module, loss_of: Callable[[], torch.Tensor], optimizer: torch.optim.Optimizer) -> Step:
-    """Return a step that trains a model and reads its loss."""
     del model
 
     def step() -> float:
@@ -204,7 +203,6 @@ class Pictures(torch.utils.data.Dataset[torch.Tensor]):  # type: ignore[misc]  #
         return 1 << 20
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        """Return a picture, blurred."""
         picture = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(index))
         return functional.avg_pool2d(picture, 5, 1, 2)[0]
 

@@ -133,14 +133,7 @@ class Run(NamedTuple):
 
 
 class _Started:
-    """A run that has started.
-
-    Args:
-        command: Its command, in which ``SOCKET`` stands for the address.
-        pool: Waits for its end.
-        closing: Closes its socket.
-        ending: Closes its connection, which ends it.
-    """
+    """A run that has started."""
 
     def __init__(self, command: Sequence[str], pool: ThreadPoolExecutor, closing: ExitStack, ending: ExitStack) -> None:
         from nsyswrap.capture.process import output_of  # noqa: PLC0415 - not needed in the program that takes turns

@@ -62,7 +62,6 @@ class Run(NamedTuple):
 
     @property
     def log(self) -> str:
-        """Return what it has printed."""
         return (self.folder / f"{self.name}.log").read_text(errors="replace")
 
     def take_turn(self, gpus: int, *, is_first: bool) -> None:

@@ -34,7 +34,6 @@ class VisibleText(HTMLParser):
     """Collects the text of a page, one line for each piece, without scripts and styles."""
 
     def __init__(self) -> None:
-        """Begin outside of scripts."""
         super().__init__()
         self.lines: list[str] = []
         self._hidden = 0

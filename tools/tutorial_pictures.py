@@ -19,12 +19,10 @@ SCREEN: ViewportSize = {"width": 1280, "height": 800}
 
 
 def screen(page: Page) -> bytes:
-    """Return what is on the screen."""
     return page.screenshot()
 
 
 def part(page: Page, place: str) -> bytes:
-    """Return a part of the page."""
     return page.locator(place).first.screenshot()
 
 
@@ -45,7 +43,6 @@ def timeline(page: Page) -> bytes:
 
 
 def step(page: Page) -> bytes:
-    """Return the typical step."""
     page.wait_for_selector('[data-step="controls"]:not([hidden])')
     return part(page, "#step")
 

@@ -32,7 +32,6 @@ class Attention(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Attention with a causal mask: the fused one, or written by hand."""
 
     def __init__(self, width: int, heads: int, *, by_hand: bool) -> None:
-        """Make the layers."""
         super().__init__()
         self.inputs, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.heads, self.by_hand = heads, by_hand
@@ -55,7 +54,6 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A layer of a transformer."""
 
     def __init__(self, width: int, heads: int, *, by_hand: bool) -> None:
-        """Make the layers."""
         super().__init__()
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
         self.attention = Attention(width, heads, by_hand=by_hand)
@@ -71,7 +69,6 @@ class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A small language model; its second layer writes attention by hand, its last one is computed again backward."""
 
     def __init__(self, words: int = 50257, width: int = 512, layers: int = 4, length: int = 256) -> None:
-        """Make the layers."""
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
         self.blocks = nn.ModuleList(Block(width, 8, by_hand=each == 1) for each in range(layers))
@@ -118,7 +115,6 @@ def pictures(model: nn.Module, size: int, batch: int, *, dtype: torch.dtype | No
 
 
 def of_timm(name: str, size: int = 224, batch: int = 16, **options: Any) -> tuple[nn.Module, LossOf]:  # noqa: ANN401
-    """Return a model of timm."""
     import timm  # noqa: PLC0415
 
     return pictures(timm.create_model(name, num_classes=10), size, batch, **options)
@@ -211,7 +207,6 @@ BOTH = ("language", "bert", "llama", "vit", "resnet", "diffusion")
 
 
 def step_of(name: str) -> Step:
-    """Return the step of a program."""
     if name in STEPS:
         found: Step = getattr(overhead_programs, name)()
         return found

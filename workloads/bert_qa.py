@@ -42,7 +42,6 @@ class Questions(Dataset[training.Batch]):  # type: ignore[misc]  # torch is not 
         self.seed = seed
 
     def __len__(self) -> int:
-        """Return the number of questions."""
         return len(self.tokens) // self.length
 
     def __getitem__(self, number: int) -> training.Batch:

@@ -88,7 +88,6 @@ def by_patches(images: Tensor, filters: Tensor) -> Tensor:
 
 
 def engine(name: str, device: torch.device) -> Convolve:
-    """Return the convolution that an engine does on a device."""
     if name == "cudnn":
         library: Convolve = functional.conv2d
         return library

@@ -105,7 +105,6 @@ class DistortedDigits:
         self.distort = Distortion(*gray_statistics(images))
 
     def __len__(self) -> int:
-        """Return the number of digits."""
         return len(self.labels)
 
     def __getitem__(self, draw: int) -> tuple[Tensor, int]:

@@ -1,14 +1,18 @@
 """The optimizer's pass over the parameters in each step: how many kernels it launches, and how short they are."""
 
+import re
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices, Times, Window, containing, merge
 from nsyswrap.base.memo import memo
 from nsyswrap.base.rows import taken
-from nsyswrap.events.operations import COMPUTE
+from nsyswrap.events.operations import COMPUTE, SOURCES
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import array
+from nsyswrap.trace.tables import array, coded
 
 PHASE = "optimizer"
 # A fused optimizer launches a few kernels for all parameters together, a foreach optimizer some dozens. An optimizer
@@ -18,6 +22,8 @@ MANY = 100
 # Kernels that are shorter than a launch do not keep the GPU busy. Source: launches take 5 to 10 us in all captures of
 # tests/captures.
 SHORT_NS = 10_000
+# PyTorch's fused optimizers update many parameters in each of these kernels. Source: ATen/native/cuda/Fused*.cu.
+FUSED = re.compile("Fused(?:Optimizer|Adam|Sgd|Adagrad)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +35,14 @@ class Pass:
         short_share: Share of the kernels that are shorter than a launch.
         kernel_ns: Total time of the kernels.
         short_ns: Total time of the short kernels.
+        is_fused: Whether the optimizer is fused: the short kernels are of what else runs in its phase.
     """
 
     per_step: float
     short_share: float
     kernel_ns: int
     short_ns: int
+    is_fused: bool
 
     @property
     def is_many(self) -> bool:
@@ -58,7 +66,17 @@ def find_pass(context: TraceContext, device_id: int, window: Window) -> Pass | N
         return None
     length: Times = taken(end - start, inside)
     short = length < SHORT_NS
-    return Pass(per_step, float(short.mean()), int(length.sum()), int(taken(length, short).sum()))
+    is_fused = bool(of_fused_optimizer(context, taken(rows, inside)).any())
+    return Pass(per_step, float(short.mean()), int(length.sum()), int(taken(length, short).sum()), is_fused)
+
+
+def of_fused_optimizer(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
+    """Return which operations are kernels of a fused optimizer, shape (rows,)."""
+    found: npt.NDArray[np.bool_] = context.operations.table[rows] == SOURCES.index(tables.KERNELS)
+    ids = coded(context.trace[tables.KERNELS], "name_id")[context.operations.row[rows[found]]]
+    fused = [each for each in tables.distinct(ids).tolist() if FUSED.search(context.trace.text(each))]
+    found[found] = np.isin(ids, fused)
+    return found
 
 
 def _per_step(context: TraceContext, rows: Indices, window: Window) -> float | None:

@@ -22,8 +22,15 @@ SPEND_S, TIMEOUT_S = 18, 20
 NO_GPU = "this machine has no GPU"
 
 
-def measure_alternatives(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def measure_alternatives(
+    python: Sequence[str], alternatives: Sequence[dict[str, Any]], spend_s: int = SPEND_S
+) -> dict[str, Any]:
     """Return what was measured of alternatives, as `alternatives.json` has it.
+
+    Args:
+        python: The program's Python.
+        alternatives: What to measure.
+        spend_s: For how long, in s.
 
     Returns:
         ``gpu``, and ``alternatives``: each as it was given, with its times or a ``reason``. Where nothing could be
@@ -35,7 +42,7 @@ def measure_alternatives(python: Sequence[str], alternatives: Sequence[dict[str,
     if not has_gpu or not python:
         return {**found, FAILURE: "the Python of the program is not known" if has_gpu else NO_GPU}
     try:
-        gpu, *rows = _measured(python, alternatives)
+        gpu, *rows = _measured(python, alternatives, spend_s)
     except (OSError, ValueError) as error:
         return {**found, FAILURE: str(error)}
     for row in rows:
@@ -43,7 +50,7 @@ def measure_alternatives(python: Sequence[str], alternatives: Sequence[dict[str,
     return {**found, **gpu}
 
 
-def _measured(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _measured(python: Sequence[str], alternatives: Sequence[dict[str, Any]], spend_s: int) -> list[dict[str, Any]]:
     """Run the program that measures; return the GPU, and what was measured of each alternative."""
     environ = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
@@ -51,8 +58,8 @@ def _measured(python: Sequence[str], alternatives: Sequence[dict[str, Any]]) -> 
         wanted.write_text(json.dumps(alternatives), encoding="utf-8")
         # Compilers leave nothing behind, no process either.
         environ |= {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": folder, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        command = [*python, "-c", program_text(), str(wanted), str(SPEND_S)]
-        printed = output_of_program(command, environ, TIMEOUT_S)
+        command = [*python, "-c", program_text(), str(wanted), str(spend_s)]
+        printed = output_of_program(command, environ, TIMEOUT_S - SPEND_S + spend_s)
     found = [json.loads(line) for line in printed.splitlines()]
     if not found:
         raise ValueError("the time was over before anything was measured")

@@ -109,7 +109,6 @@ class OperatorText:
         self.function: Any = self._names["text"]
 
     def _add(self, operator: Mapping[str, Any]) -> None:
-        """Add a line for an operator."""
         name = operator["name"].removeprefix("aten::")
         taken: list[Any] = [infinite(each) for each in operator["inputs"]]
         if name in {"masked_fill", "masked_fill_"} and taken[2] is None:
@@ -154,7 +153,6 @@ class OperatorText:
         return f"torch.empty_strided({sizes}, dtype=torch.{tensor['dtype']}, device={self._device!r})"
 
     def _word(self, value: object, argument: str, operator: str) -> str:
-        """Return the text of an argument."""
         if isinstance(value, Mapping):
             return self._tensor(value, operator)
         if isinstance(value, Sequence) and not isinstance(value, str):
@@ -179,7 +177,6 @@ class OperatorText:
         return f"a{at}"
 
     def _number(self, tensor: Described, operator: str) -> str:
-        """Return the text of a number that was not recorded."""
         if operator != "where":
             return repr(NUMBER if is_float(tensor) else 1)
         name = f"c{len(self._names)}"  # it takes no numbers

@@ -10,7 +10,7 @@ from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, free_text
 from nsyswrap.capture.failures import export_failed, import_failed
 from nsyswrap.capture.locate import Nsys, capabilities_of, importer_of
-from nsyswrap.capture.options import export_invocation
+from nsyswrap.capture.options import export_command
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress, silent
 from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME
@@ -87,7 +87,7 @@ def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = s
     with private_folder(target.parent) as temporary:
         fresh, linked = temporary / EXPORT_NAME, temporary / REPORT_NAME
         linked.symlink_to(report.resolve())
-        argv = export_invocation(nsys, capabilities_of(nsys), linked, fresh).argv
+        argv = export_command(nsys, capabilities_of(nsys), linked, fresh)
         env = {**os.environ, "TMPDIR": str(temporary)}
         try:
             on_stderr = MonotonicProgress(progress, Phase.EXPORTING)

@@ -303,8 +303,6 @@ def _on_device(queue: Callable[[], float]) -> Block:
 
 
 def _both_of(first: Call, second: Call) -> Call:
-    """Return a call that makes two calls."""
-
     def both() -> None:
         first()
         second()

@@ -188,13 +188,7 @@ class Cuda:
                 yield f"queued_{name}_node", partial(self._queued, graph, 1, QUEUED_NODES)
 
     def _queued(self, launch: Callable[[], int], launches: int, kernels: int) -> float:
-        """Return the mean time of a kernel that waits in the queue, in ns.
-
-        Args:
-            launch: Launches some of them.
-            launches: How many times.
-            kernels: How many kernels each of these launches has.
-        """
+        """Return the mean time of a kernel that waits in the queue, in ns."""
         cuda, length_ms = self.driver, ctypes.c_float()
         first, last = self._timed
         self._check(self._launch(self.spin, self.arguments))

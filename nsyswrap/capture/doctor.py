@@ -133,9 +133,6 @@ def run_checks(machine: Machine | None = None) -> Iterator[Check]:
 
     Args:
         machine: What to check; None for this machine.
-
-    Yields:
-        The result of each check.
     """
     machine = this_machine() if machine is None else machine
     for check in CHECKS:

@@ -68,7 +68,6 @@ class Growth:
     """Watches the files of a run."""
 
     def __init__(self, run_dir: RunDir) -> None:
-        """Begin to watch."""
         self._run_dir = run_dir
         self._sizes = run_dir.file_sizes()
         self._changed = time.monotonic()
@@ -179,9 +178,6 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
     """Run nsys and the program under it until both have ended.
 
     An nsys that ends before it has started the program is started again.
-
-    Returns:
-        The result of the run.
 
     Raises:
         CaptureError: nsys did not start the program, or stopped writing before its report was complete.
@@ -497,12 +493,7 @@ class _Run:
                 self.process.kill()
 
     def _check_growth(self, quiet_s: float, *, late: bool) -> None:
-        """Give a hint if nsys has written nothing for a while; raise an error if that is long, or the disk is full.
-
-        Args:
-            quiet_s: Seconds for which nsys has written nothing.
-            late: Whether an ending signal has arrived since the program ended.
-        """
+        """Give a hint if nsys has written nothing for a while; raise an error if that is long, or the disk is full."""
         if quiet_s > self.call.limits.full_s and (full := self._full_disk()) is not None:
             raise CaptureError(
                 f"the disk of {full} is full ({free_text(full)}), so nsys wrote no report", hint=DISK_FULL_HINT

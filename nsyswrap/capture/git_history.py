@@ -184,7 +184,6 @@ def _looks(folder: Path) -> list[str]:
 
 
 def _without_filter(top: Path, paths: Sequence[str]) -> list[str]:
-    """Return which of the first files have no filter."""
     if not paths:
         return []
     fields = _git(top, ["check-attr", "-z", "filter", "--", *paths[:_LOOKED_AT]]).stdout.split("\0")

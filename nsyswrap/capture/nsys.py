@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from nsyswrap.base import units
@@ -32,8 +33,7 @@ from nsyswrap.capture.options import (
     CaptureOptions,
     extra_environment,
     profile_invocation,
-    start_invocation,
-    stop_invocation,
+    session_command,
 )
 from nsyswrap.capture.progress import Progress, silent
 from nsyswrap.capture.result_folder import (
@@ -43,7 +43,6 @@ from nsyswrap.capture.result_folder import (
     REPORT_NAME,
     TEMPORARY_LINK,
     UNFINISHED_NAME,
-    ReservedFolder,
     reserve_folder,
     run_folder,
 )
@@ -130,7 +129,7 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
     options: CaptureOptions,
     nsys: Nsys,
     progress: Progress = silent,
-    place: ReservedFolder | None = None,
+    place: Path | None = None,
     on_recorded: Callable[[CaptureResult, Path], None] = lambda _result, _folder: None,
     *,
     on_hint: Callable[[str], None] = lambda _hint: None,
@@ -175,9 +174,9 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
         run = attempt.run
         notes = (*attempt.notes, *((decision.note,) if decision.note else ()), *_notes(run, options))
         result = CaptureResult(
-            folder=folder.folder,
-            report=folder.folder / REPORT_NAME,
-            export=folder.folder / EXPORT_NAME,
+            folder=folder,
+            report=folder / REPORT_NAME,
+            export=folder / EXPORT_NAME,
             exit_code=0 if run.finished else run.code,
             wall_ns=run.wall_ns,
             command=options.command,
@@ -185,7 +184,7 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
             notes=notes,
             steps={"armed": decision.is_armed, "why": decision.why, **attempt.steps},
         )
-        with _kept_on_interrupt(folder.folder):
+        with _kept_on_interrupt(folder):
             on_recorded(result, private)
             if run.late is not None:
                 raise StopRequest(run.late)
@@ -273,7 +272,7 @@ def _check_space(*folders: Path) -> None:
         raise CaptureError(f"nsys cannot record: {full}", hint=DISK_FULL_HINT)
 
 
-def _reserved(options: CaptureOptions, place: ReservedFolder | None) -> AbstractContextManager[ReservedFolder]:
+def _reserved(options: CaptureOptions, place: Path | None) -> AbstractContextManager[Path]:
     """Return the block in which the folder for the result is reserved, by its caller or here."""
     if place is not None:
         return nullcontext(place)
@@ -369,15 +368,15 @@ def _prepared(
     hidden = options.hide_environment
     environ = kept_environment(os.environ) if hidden else dict(os.environ)
 
-    def stop(pid: int) -> tuple[str, ...]:
-        return (*(namespace_entry(pid) if hidden else ()), *stop_invocation(nsys, run_dir).argv)
+    def session(verb: str, pid: int) -> tuple[str, ...]:
+        return (*(namespace_entry(pid) if hidden else ()), *session_command(verb, nsys, run_dir))
 
     call = ForegroundCall(
         argv=(*namespace_prefix(), *run_dir.namespace_init(invocation.argv)) if hidden else invocation.argv,
         run_dir=run_dir,
         # The program inherits these, except TMPDIR, whose value the inner shell restores.
         env={**_program_environment(options, environ, temporary), "TMPDIR": str(temporary)},
-        stop=stop,
+        stop=partial(session, "stop"),
         cwd=options.cwd,
         limits=TimeLimits(
             record_s=options.delay_s + options.duration_s if options.duration_s else None, timeout_s=options.timeout_s
@@ -388,10 +387,7 @@ def _prepared(
     )
     if options.capture_range != ARMED_RANGE:
         return call, invocation.notes
-
-    def start(pid: int) -> tuple[str, ...]:
-        return (*(namespace_entry(pid) if hidden else ()), *start_invocation(nsys, run_dir).argv)
-
+    start = partial(session, "start")
     steps = StepWatch(_injection(temporary, options), private, start, call.env, stop_after=options.stop_after)
     return dataclasses.replace(call, steps=steps), invocation.notes
 

@@ -142,7 +142,7 @@ def profile_invocation(
     )
 
 
-def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, target: Path) -> Invocation:
+def export_command(nsys: Nsys, capabilities: Capabilities, report: Path, target: Path) -> tuple[str, ...]:
     """Return the command line of ``nsys export`` to SQLite.
 
     If nsys can, it also exports the payloads of ranges, which hold the stacks of Python samples.
@@ -152,28 +152,19 @@ def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, targ
         capabilities: Its flags.
         report: The ``.nsys-rep`` to read.
         target: The SQLite file to write; an existing file is replaced.
-
-    Returns:
-        The command line.
     """
     argv = [str(nsys.path), "export", "--type=sqlite", f"--output={target}", "--force-overwrite=true"]
     wanted = ("--include-json", "--include-blobs", "--lazy")
     argv += [f"{flag}=true" for flag in wanted if flag in capabilities.export_flags]
-    return Invocation((*argv, str(report)))
+    return (*argv, str(report))
 
 
-def start_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
-    """Return the command line of ``nsys start``, which begins the recording of a program that waits for a range."""
-    return Invocation((str(nsys.path), "start", f"--session={run_dir.session}"))
+def session_command(verb: str, nsys: Nsys, run_dir: RunDir) -> tuple[str, ...]:
+    """Return the command line of ``nsys start`` or ``nsys stop`` for a recording.
 
-
-def stop_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
-    """Return the command line of ``nsys stop``: nsys writes its report, and the program continues.
-
-    Returns:
-        The command line.
+    ``start`` records a program that waits for a range. After ``stop`` nsys writes its report, and the program goes on.
     """
-    return Invocation((str(nsys.path), "stop", f"--session={run_dir.session}"))
+    return str(nsys.path), verb, f"--session={run_dir.session}"
 
 
 def extra_environment(options: CaptureOptions) -> dict[str, str]:

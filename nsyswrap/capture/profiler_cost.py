@@ -140,7 +140,6 @@ def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times, Times]:
 
 
 def _timed(run: Times) -> list[str]:
-    """Return the calls that were timed."""
     return [name for name in run if not name.endswith((LAUNCHES.format(""), LONGEST.format("")))]
 
 

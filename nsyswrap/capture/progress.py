@@ -46,7 +46,6 @@ class MonotonicProgress:
     """Reports the progress of a phase only when it increases; nsys's own bar also goes backwards."""
 
     def __init__(self, progress: Progress, phase: Phase) -> None:
-        """Report the phase."""
         self._progress = progress
         self._phase = phase
         self._highest = -1.0

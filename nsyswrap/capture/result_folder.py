@@ -95,17 +95,6 @@ def folder_lock(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_locked(folder: Path) -> bool:
-    """Return whether a process writes to a folder."""
-    try:
-        with folder_lock(folder):
-            return False
-    except FolderInUseError:
-        return True
-    except OSError:
-        return False
-
-
 def _locked(path: Path) -> int:
     """Return the descriptor of the locked file."""
     while True:
@@ -144,16 +133,8 @@ def _in_use(folder: Path, holder: Holder | None) -> FolderInUseError:
     return FolderInUseError(f"{folder} is in use{by}", hint="Wait until it has ended, or give another folder with -o")
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedFolder:
-    """A folder that only this process writes to."""
-
-    folder: Path
-    created: bool
-
-
 @contextmanager
-def reserve_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[ReservedFolder]:
+def reserve_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Path]:
     """Reserve a folder for a result until the end of the block. A new folder in which nothing was written is removed.
 
     Args:
@@ -170,7 +151,7 @@ def reserve_folder(folder: Path, *, force: bool, next_free: bool = False) -> Ite
         yield place
 
 
-def _next_free(stack: ExitStack, folder: Path) -> ReservedFolder:
+def _next_free(stack: ExitStack, folder: Path) -> Path:
     """Reserve the folder, or the first free one with a number appended."""
     numbers, candidate = itertools.count(2), folder
     while True:
@@ -180,7 +161,7 @@ def _next_free(stack: ExitStack, folder: Path) -> ReservedFolder:
             candidate = folder.with_name(f"{folder.name}-{next(numbers)}")
 
 
-def _reserved(stack: ExitStack, folder: Path, *, force: bool) -> ReservedFolder:
+def _reserved(stack: ExitStack, folder: Path, *, force: bool) -> Path:
     """Create and lock the folder; the stack unlocks it, and removes it if it is new and empty."""
     with ExitStack() as attempt:
         try:
@@ -204,7 +185,7 @@ def _reserved(stack: ExitStack, folder: Path, *, force: bool) -> ReservedFolder:
             if any(path.name not in {LOCK_NAME, RUN_FOLDER} for path in folder.iterdir()):
                 raise _taken(folder)
         stack.push(attempt.pop_all())
-    return ReservedFolder(folder, created)
+    return folder
 
 
 def _check_no_nsys(folder: Path) -> None:
@@ -228,13 +209,13 @@ def _remove_empty(folder: Path) -> None:
 
 
 @contextmanager
-def run_folder(place: ReservedFolder) -> Iterator[Path]:
+def run_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder inside a reserved one, to write to.
 
     At the end of the block, also after an error, the written files move to the result folder. What an interrupted run
     has left is removed.
     """
-    private = place.folder / RUN_FOLDER
+    private = folder / RUN_FOLDER
     shutil.rmtree(private, ignore_errors=True)
     try:
         private.mkdir(mode=0o700)
@@ -243,7 +224,7 @@ def run_folder(place: ReservedFolder) -> Iterator[Path]:
     try:
         yield private
     finally:
-        publish(place.folder)
+        publish(folder)
         shutil.rmtree(private, ignore_errors=True)
 
 

@@ -18,7 +18,6 @@ from nsyswrap.capture.result_folder import (
     RUN_FOLDER,
     TEMPORARY_LINK,
     UNFINISHED_NAME,
-    ReservedFolder,
     left_behind,
     publish,
     reserve_folder,
@@ -37,8 +36,8 @@ def resumed(folder: Path, progress: Progress) -> Iterator[Path]:
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", hint="Give the folder that 'nsyswrap profile' wrote to")
-    with reserve_folder(folder, force=True) as place:
-        _keep_recorded(place)
+    with reserve_folder(folder, force=True):
+        _keep_recorded(folder)
         report, export = folder / REPORT_NAME, folder / EXPORT_NAME
         if not report.is_file() and (folder / UNFINISHED_NAME).is_file():
             import_recorded(find_nsys(), folder / UNFINISHED_NAME, report, progress)
@@ -52,18 +51,18 @@ def resumed(folder: Path, progress: Progress) -> Iterator[Path]:
         yield export
 
 
-def _keep_recorded(place: ReservedFolder) -> None:
+def _keep_recorded(folder: Path) -> None:
     """Move what the run left in its private folders to the folder of the result, and remove those folders."""
-    private = place.folder / RUN_FOLDER
+    private = folder / RUN_FOLDER
     if not (private / REPORT_NAME).is_file():
-        for path in left_behind(place.folder)[:1]:
+        for path in left_behind(folder)[:1]:
             move_recorded(path, private / UNFINISHED_NAME)
     for name in (REPORT_NAME, UNFINISHED_NAME):
         if (private / name).is_file():
             (private / name).chmod(0o600)
     link = private / TEMPORARY_LINK
     write_steps_alone(private, Injection(injection_folder(link)).steps_alone())
-    publish(place.folder)
+    publish(folder)
     if link.is_symlink():
         temporary = link.readlink()
         if (

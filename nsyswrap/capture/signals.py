@@ -44,7 +44,6 @@ class StopRequest(KeyboardInterrupt):
     """An ending signal that arrived while no program runs."""
 
     def __init__(self, number: signal.Signals) -> None:
-        """Keep the signal."""
         super().__init__(number.name)
         self.number = number
 

@@ -125,7 +125,6 @@ def _exit_with(ctx: click.Context, error: NsyswrapError) -> NoReturn:
 
 
 def _working_folder_exists() -> bool:
-    """Return whether the working folder exists."""
     try:
         Path.cwd()
     except FileNotFoundError:

@@ -94,7 +94,6 @@ def _steps_alone(options: CaptureOptions, cached_batches: int = 0) -> Steps:
 
 
 def _with_printed_notes(report: Report, wanted: WantedRuns) -> Report:
-    """Print what the runs showed, and return the report."""
     cost, loader = report.section("profiler_cost"), report.section("counterfactual")
     notes = cost.notes[-1:] if wanted.baseline and cost is not None else ()
     for note in (*notes, *(loader.notes if loader is not None else ())):

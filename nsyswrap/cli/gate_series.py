@@ -145,10 +145,6 @@ def _checked_out(kept: History, wanted: SeriesQuery) -> list[SeriesRun]:
 def _one_program(programs: Sequence[Program], *, any_machine: bool) -> Program:
     """Return the one program that ran.
 
-    Args:
-        programs: What ran, and on what.
-        any_machine: Whether the machines do not matter.
-
     Raises:
         UsageError: There are several, or they ran on different machines.
     """

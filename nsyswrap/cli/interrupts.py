@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.options import CaptureOptions
-    from nsyswrap.capture.result_folder import ReservedFolder
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOPPED = "stopped before the report was made"
@@ -64,13 +63,13 @@ def leaving_at_once(message: str, hint: str = "", clean_up: Callable[[], object]
 
 
 @contextmanager
-def reserved(options: "CaptureOptions") -> "Iterator[ReservedFolder]":
+def reserved(options: "CaptureOptions") -> "Iterator[Path]":
     """Reserve the folder of the result until the end of the block; an ending signal says how to go on."""
     from nsyswrap.capture.result_folder import reserve_folder  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
 
     held = reserve_folder(options.folder, force=options.force, next_free=options.next_free)
-    with signals_as_errors(), held as place, interrupt_hint(place.folder):
+    with signals_as_errors(), held as place, interrupt_hint(place):
         yield place
 
 

@@ -107,14 +107,7 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
 def _lateness_makers(
     many: ManyRanks, times: Sequence[RankTimes], charges: Charges, chosen: Indices
 ) -> tuple[Maker, Callable[[Lateness], Lateness]]:
-    """Return the functions that make the lateness of all ranks, and that of the ranks in detail.
-
-    Args:
-        many: The ranks.
-        times: The times of each GPU.
-        charges: Who waits for whom.
-        chosen: The collectives of the ranks in detail.
-    """
+    """Return the functions that make the lateness of all ranks, and that of the ranks in detail."""
     wait, transfer = (np.zeros(len(many.collectives.row), np.int64) for _ in range(2))
     for each in times:
         mine = many.collectives.on(each.device_id)

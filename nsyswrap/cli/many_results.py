@@ -129,7 +129,7 @@ def _analyzed(
     tasks = [CaptureTask(each.path, each.host_from, absolute) for _, _, each in missing]
     held: dict[str, str] = {}
     try:
-        with counting("analyzed", "captures", len(tasks)) as advance, closing(engine.answers(tasks)) as answers:
+        with counting(len(tasks)) as advance, closing(engine.answers(tasks)) as answers:
             for at, answer in answers:
                 number, key, _ = missing[at]
                 found = answer.reason if isinstance(answer, Lost) else decoded(answer)

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.nsys import CaptureResult
     from nsyswrap.capture.options import CaptureOptions
-    from nsyswrap.capture.result_folder import ReservedFolder
     from nsyswrap.hardware.steps_alone import StepsAlone
     from nsyswrap.model import Report
 
@@ -139,7 +138,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
     measured = measured_here(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
-        wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
+        wanted = dataclasses.replace(wanted, folder=place, next_free=False)
         result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, measured, launch, quiet=quiet))
         report = first_report(result, read, planned)
         # Other ranks of a job may still use the GPU.
@@ -155,18 +154,18 @@ def profile(  # noqa: PLR0913 - one parameter an option
                 return first_report(result, read, planned)
 
             report = add_alone_runs(report, wanted, runs, code=result.exit_code, calibrated=calibrated)
-        write_report(report, place.folder)
+        write_report(report, place)
     show = functools.partial(print_summary, form=form, quiet=quiet)
-    folder: Path | None = place.folder
+    folder: Path | None = place
     if launch is not None and is_joint(launch):
         # Only the joint report of the ranks is shown, once all have ended.
         def show_joint(joint: "Report", folder: Path) -> None:
             write_report(joint, folder)
             show(joint, folder, ())
 
-        folder = finish_rank(place.folder, launch, options, show_joint)
+        folder = finish_rank(place, launch, options, show_joint)
     else:
-        show(report, place.folder, result.notes)
+        show(report, place, result.notes)
     record_result(history, folder, series)
     if then_open and folder is not None:
         show_page(folder / PAGE_NAME)
@@ -269,7 +268,7 @@ def captured(
     options: "CaptureOptions",
     *,
     quiet: bool,
-    place: "ReservedFolder | None" = None,
+    place: Path | None = None,
     on_recorded: "Callable[[CaptureResult, Path], None]" = lambda _result, _folder: None,
 ) -> "CaptureResult":
     """Run a program under the nsys of this machine, showing progress, and return the capture.

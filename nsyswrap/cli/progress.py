@@ -96,26 +96,20 @@ _PARTS = 10
 
 
 @contextmanager
-def counting(done: str, things: str, total: int) -> Iterator[Callable[[], None]]:
-    """Yield a function to call after each thing; a terminal shows a bar, and elsewhere each tenth has a line.
-
-    Args:
-        done: What is done with each, such as ``analyzed``.
-        things: What they are, such as ``captures``.
-        total: Their number.
-    """
+def counting(total: int) -> Iterator[Callable[[], None]]:
+    """Yield a function to call after each capture; a terminal shows a bar, and elsewhere each tenth has a line."""
     if not sys.stderr.isatty():
         count = itertools.count(1)
 
         def line() -> None:
             number = next(count)
             if number * _PARTS // total > (number - 1) * _PARTS // total:
-                click.echo(f"nsyswrap: {done} {number} of {total} {things}", err=True)
+                click.echo(f"nsyswrap: analyzed {number} of {total} captures", err=True)
 
         yield line
         return
     with _display("count") as display:
-        task = display.add_task(f"{done} {things}", total=total)
+        task = display.add_task("analyzed captures", total=total)
         yield lambda: display.advance(task)
 
 

@@ -190,7 +190,6 @@ def _ended_before(folder: Path) -> CellExit | None:
 
 
 def _result(cell: Cell, number: int, ended: CellExit, root: Path, limit_s: float) -> CellRun:
-    """Return the result of a run that has ended."""
     folder = root / RUNS / cell.key / f"run-{number}"
     reason = reason_of(ended.code, _tail(folder.with_name(f"{folder.name}.txt")), limit_s if ended.timed_out else None)
     run = None

@@ -136,9 +136,6 @@ def numbered(operators: Sequence[RecordedOperator]) -> tuple[tuple[RecordedOpera
 
     An allocator gives memory that is free to the next tensor. So a result has a new number, except for a view or an
     operator that changes what it takes.
-
-    Returns:
-        The operators, and the last number of each memory.
     """
     numbers: dict[int | None, int] = {}
     count = itertools.count()

@@ -52,7 +52,7 @@ def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
     """
     calls = trace[tables.CALLS]
     known = operations.call >= 0
-    if not known.any() or all_arrived(trace, "CUDA"):
+    if not known.any() or has_all_cuda_events(trace):
         return []
     call, owner = taken(operations.call, known), taken(operations.process, known)
     thread, launches = coded(calls, "thread"), taken(array(calls, "start"), call)
@@ -176,7 +176,6 @@ def _captured(start: Times, begins: Indices, ends: Indices, when: Times) -> Mask
 
 
 def _inside_another(calls: pd.DataFrame, thread: CodedIds, launches: Indices, rows: Indices) -> Mask:
-    """Return which launches are made inside another launch call of their thread."""
     inside = np.zeros(len(rows), bool)
     end = array(calls, "end")
     for code in tables.distinct(taken(thread.codes, rows)).tolist():
@@ -204,6 +203,6 @@ def collected(trace: Trace) -> dict[str, int]:
     return counts
 
 
-def all_arrived(trace: Trace, family: str) -> bool:
-    """Return whether nsys says how many events of a family it collected, and the export holds exactly as many."""
-    return collected(trace).get(family) == trace.event_counts.get(family, 0)
+def has_all_cuda_events(trace: Trace) -> bool:
+    """Return whether nsys says how many CUDA events it collected, and the export holds exactly as many."""
+    return collected(trace).get("CUDA") == trace.event_counts.get("CUDA", 0)

@@ -176,7 +176,6 @@ def find_operations(trace: Trace) -> Operations:
 
 
 def _work(rows: Indices, processes: Times, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:
-    """Return the work of one device from its rows and processes, and the times and kinds of its rows."""
     exclusive = tuple(exclusive_by_kind(start, end, kind))
     return DeviceWork(rows, processes, int(start[0]), int(end.max()), merge(start, end), exclusive)
 
@@ -256,13 +255,7 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
 
 
 def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
-    """Return the row of each wanted id, or -1: through a table where ids are dense, else by binary search.
-
-    Args:
-        ids: The ids.
-        rows: The row of each id; None where these count from 0.
-        wanted: The wanted ids.
-    """
+    """Return the row of each wanted id, or -1: through a table where ids are dense, else by binary search."""
     low, high = int(ids.min()), int(ids.max())
     result = np.full(len(wanted), -1, np.int32)
     if high - low < 2 * len(ids) + 1024:

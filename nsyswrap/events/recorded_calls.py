@@ -255,7 +255,6 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
 
 
 def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
-    """Yield the begins and ends of ranges."""
     ranges = trace[tables.RANGES]
     marks = injected(ranges)
     thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))

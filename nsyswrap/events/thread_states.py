@@ -205,7 +205,6 @@ def _code_of(kind_of: Callable[[str], int | None], names: tuple[str, ...]) -> Ca
 
 
 def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
-    """Return what one thread does inside a window."""
     calls = sources.calls
     in_cuda = open_spans(calls[tables.CALLS], thread)
     opened = _call_states(calls.values(), thread)
@@ -270,7 +269,6 @@ def _with_unrecorded(
 
 
 def _is_kind(states: LabelledSpans, kinds: Sequence[int]) -> Rows:
-    """Return which states are of some kinds."""
     wanted = np.isin(np.arange(api_calls.RUNNING + 1), kinds)
     is_wanted: Rows = wanted[states.code >> NAME_BITS]
     return is_wanted

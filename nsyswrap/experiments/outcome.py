@@ -116,9 +116,11 @@ class Trial:
 
     @property
     def together(self) -> TriedChange | None:
-        """Return the outcome of all changes to make; None where there is none."""
-        together, kept = [each for each in self.outcomes if each.spec == SET], self.kept
-        return together[-1] if together and kept else kept[0] if len(kept) == 1 else None
+        """Return the outcome of all changes to make; None where there is none, or where it was not measured."""
+        together = [each for each in self.outcomes if each.spec == SET]
+        # A change that replaced another one was compared with that one.
+        alone = [each for each in self.outcomes if each.kept and each.specs]
+        return together[-1] if together and alone else alone[0] if len(alone) == 1 else None
 
     def tree(self) -> Tree:
         """Return the trial as plain values, for try.json."""

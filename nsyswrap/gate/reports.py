@@ -127,7 +127,6 @@ def _records(table: "pd.DataFrame | None") -> list[dict[Any, Any]]:
 
 
 def _given_twice(earlier: Sequence[NamedReport], new: Sequence[NamedReport]) -> Iterator[ComparabilityIssue]:
-    """Yield an issue for each new run that is also an earlier one."""
     known = {_identity(one.report): one.name for one in earlier}
     for one in new:
         identity = _identity(one.report)

@@ -151,7 +151,6 @@ def _cost(measured: Any) -> CallCost | None:  # noqa: ANN401 - from a file
 
 
 def _slowdown(measured: Any) -> Slowdown:  # noqa: ANN401 - from a file
-    """Return a slowdown from a file."""
     found = Slowdown(*map(float, measured))
     if not 1 <= found.usual <= found.high < float("inf"):
         raise ValueError("no slowdown")

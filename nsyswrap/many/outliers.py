@@ -85,7 +85,6 @@ def find_outliers(accounts: Iterable[StepAccount]) -> tuple[Outlier, ...]:
 
 
 def _alike(accounts: Iterable[StepAccount], kind: Callable[[StepAccount], object]) -> list[list[StepAccount]]:
-    """Return the captures of each kind."""
     kinds: dict[object, list[StepAccount]] = {}
     for each in accounts:
         kinds.setdefault(kind(each), []).append(each)

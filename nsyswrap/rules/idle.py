@@ -216,6 +216,21 @@ DATA_WORK = Rule(
     group=Group.LOADER,
     keeps_rank=Wording("it prepares its data in the training process", "it prepares its data itself"),
 )
+# Source: torch/utils/data/_utils/pin_memory.py. A batch that a loader process sent is freed there, with the GIL held.
+FREED_BATCHES = Advice(
+    headline="The GPU is idle for {share} of the time while the thread that pins batches holds the GIL.",
+    advice="It holds the GIL while it frees a batch of a loader process (munmap). Send smaller batches: bytes or "
+    "integers, which the GPU converts and normalizes.",
+    code=(
+        CodeChange(
+            PYTORCH,
+            "image = torch.from_numpy(pixels)  # in the dataset: uint8, not float\n"
+            "\n"
+            "batch = batch.to(device, non_blocking=True)  # in the step\n"
+            "batch = (batch.float() - mean) / deviation",
+        ),
+    ),
+)
 LOCK = Rule(
     key="idle/lock",
     name="waiting for a lock",
@@ -231,6 +246,7 @@ LOCK = Rule(
         server="Move work of other threads (tokenizing, HTTP) into processes of its own: threads of Python share "
         "one lock, the GIL.",
     ),
+    cases=(FREED_BATCHES,),
     code=(
         CodeChange(
             PYTORCH,

@@ -14,7 +14,7 @@ LAUNCH_BOUND = Rule(
     ),
     advice=Wording(
         'Launch each phase as one CUDA graph: torch.compile(mode="reduce-overhead"), or torch.cuda.graph. That is what '
-        "is simulated. Kernels that torch.compile fuses, {optimizer}and a larger batch may save more.",
+        "is simulated. Fused kernels (torch.compile){optimizer} and a larger batch may save more.",
         "Launch fewer and longer kernels: fuse small ones, give each more work, or use CUDA graphs.",
         jax="Launch fewer and longer kernels: more of the step under one jax.jit, or a larger batch. XLA's "
         "command buffers are CUDA graphs.",

@@ -31,8 +31,8 @@ IN_STEP = Rule(
         "The GPU is idle {share} of the time, because the CPU waits for it before it launches more.",
     ),
     advice=Wording(
-        "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step. "
-        "Collect tensors and read them every n steps.",
+        "Keep .item(), .cpu(), .tolist(), .nonzero(), x[mask], print(loss) and torch.cuda.synchronize() out of the "
+        "step. Collect tensors and read them every n steps.",
         WAIT_LESS,
         **WAIT_LESS_BY_KIND,
     ),

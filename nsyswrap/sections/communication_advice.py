@@ -186,13 +186,7 @@ def _is_forward_only(context: TraceContext) -> bool:
 
 
 def _without_gradients(context: TraceContext, rows: Indices, length: Times) -> str | None:
-    """Return what to do about collectives that most of the time carry no gradients; None where they may.
-
-    Args:
-        context: The trace.
-        rows: Collectives of one GPU.
-        length: Exposed transfer of each, in ns.
-    """
+    """Return what to do about collectives that most of the time carry no gradients; None where they may."""
     half = HALF * length.sum()
     if length[_among(context, rows, OF_EXPERTS)].sum() > half:
         return EXPERTS_ADVICE

@@ -5,6 +5,7 @@ be about a terminal or a pipe, where it waits until somebody reads.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -14,9 +15,9 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
+from nsyswrap.base.intervals import Window, covered, merge
 from nsyswrap.base.rows import taken
-from nsyswrap.events.api_calls import MODULE_LOAD, is_launch, library_of, overhead_kind
+from nsyswrap.events.api_calls import MODULE_LOAD, base_name, is_launch, library_of, os_call_kind, overhead_kind
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.loop.context import TraceContext
@@ -26,7 +27,7 @@ from nsyswrap.rules import CAUSES, host, idle, rule_of, synchronization
 from nsyswrap.rules.idle import READS, SYNCS, WRITES
 from nsyswrap.rules.rule import Advice
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import array
+from nsyswrap.trace.tables import array, coded
 
 # Calls of the C library that work on files, pipes, terminals and sockets alike. Source: POSIX; `pread` and `pwrite`
 # fail on what has no position, so they are about files.
@@ -41,6 +42,8 @@ OWN_RULES = (*(each.key for each in CAUSES.values()), *(each.rule.key for each i
 NO_CORE = (idle.OFF_CPU.key, host.CPU_QUOTA.key)
 """The rules of time without a core."""
 WARM = " in steps that should be warm"
+# How PyTorch's thread that pins batches gives up the memory of one. Source: torch/utils/data/_utils/pin_memory.py.
+FREES = ("pt_data_pin", "munmap")
 # Where the program's own threads use this share of its cores, they are too many for them; else other programs use the
 # cores. Source: ours; two equally busy programs leave one half to each.
 OWN_SHARE = 0.75
@@ -87,6 +90,8 @@ def _case(context: TraceContext, states: ThreadStates, attribution: Attribution,
         length = attribution.pieces.length_of(attribution.of_rule(idle.CPU.key))
         usual = length <= attribution.usual_gap_ns
         found = idle.LAUNCH_LESS if bool(taken(length, usual).sum() > length.sum() / 2) else None
+    elif rule == idle.LOCK.key:
+        found = _lock_case(context, attribution)
     elif rule == idle.OFF_CPU.key:
         found = no_core_advice(context, attribution.window)
     elif rule == idle.UNKNOWN.key:
@@ -101,12 +106,43 @@ def _case(context: TraceContext, states: ThreadStates, attribution: Attribution,
     elif rule == idle.PEER_WAIT.key:
         found = _of_last_rank(context, attribution)
     elif rule == idle.MODULE_LOAD.key:
-        times = _time_of_calls(states, attribution, rule)
-        if _is_most(times, lambda name: overhead_kind(name) == MODULE_LOAD):
-            found = idle.OF_LIBRARIES
-        elif _is_most(times, is_launch):
-            found = idle.OF_FIRST_LAUNCHES
+        found = _of_loading(_time_of_calls(states, attribution, rule))
     return found
+
+
+def _of_loading(times: dict[str, int]) -> Advice | None:
+    """Return advice that fits what loads code: libraries or first launches; None for neither."""
+    if _is_most(times, lambda name: overhead_kind(name) == MODULE_LOAD):
+        return idle.OF_LIBRARIES
+    return idle.OF_FIRST_LAUNCHES if _is_most(times, is_launch) else None
+
+
+def _lock_case(context: TraceContext, attribution: Attribution) -> Advice | None:
+    """Return advice where the thread that pins batches frees them meanwhile; else None."""
+    most = next(iter(calls_meanwhile(context, attribution).items()), None)
+    return (
+        idle.FREED_BATCHES if most and most[0] == FREES and 2 * most[1] > attribution.idle_of(idle.LOCK.key) else None
+    )
+
+
+def calls_meanwhile(context: TraceContext, attribution: Attribution) -> dict[tuple[str, str], int]:
+    """Return what threads do while launching threads wait for a lock: ns by name of thread and call, most first.
+
+    Calls of the operating system that only wait do not count: who waits holds no lock that others need.
+    """
+    pieces, trace = attribution.pieces.of(attribution.of_rule(idle.LOCK.key)), context.trace
+    calls, names = trace[tables.OS_CALLS], trace[tables.THREADS]
+    inside = covered(merge(pieces.start, pieces.end), array(calls, "start"), array(calls, "end"))
+    rows = np.flatnonzero(inside)
+    name_of = dict(zip(array(names, "thread").tolist(), names["name"].astype(str), strict=True))
+    found: Counter[tuple[str, str]] = Counter()
+    owners = {each & ~tables.THREAD_MASK for each in pieces.threads[tables.distinct(pieces.owner)].tolist()}
+    columns = (coded(calls, "thread")[rows], coded(calls, "name_id")[rows], inside[rows])
+    for thread, call, ns in zip(*(each.tolist() for each in columns), strict=True):
+        name = base_name(trace.text(call))
+        if thread & ~tables.THREAD_MASK in owners and os_call_kind(name) is None:
+            found[name_of.get(thread) or f"thread {tables.tid(thread)}", name] += ns
+    return dict(found.most_common())
 
 
 def _time_of_calls(states: ThreadStates, attribution: Attribution, rule: str) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -20,12 +21,13 @@ from nsyswrap.loop.injected_ranges import of_operators
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.model import ENDED_AT, MOST_SAMPLES, Finding, Severity
 from nsyswrap.rules import host, memory, rule_of
-from nsyswrap.rules.idle import CPU, PROFILER, UNKNOWN
+from nsyswrap.rules.idle import CPU, LOCK, PROFILER, UNKNOWN
 from nsyswrap.sections.host_time import RULE_OF
 from nsyswrap.sections.idle_advice import (
     NO_CORE,
     OWN_RULES,
     advice_for,
+    calls_meanwhile,
     core_use,
     page_use,
 )
@@ -101,6 +103,7 @@ def _finding(
             *(untraced(context, attribution) if rule == CPU.key else ()),
             *(core_use(context, window) if rule in NO_CORE else ()),
             *(page_use(context, window) if rule == host.PAGE_FAULTS.key else ()),
+            *(meanwhile(context, attribution) if rule == LOCK.key else ()),
             *_marked(context, attribution, rule),
             *costliest_line(context, attribution, rule),
             *_by_phase(context, attribution, rule),
@@ -136,6 +139,12 @@ def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, 
     if not window.is_of_steps or not steps:
         return ()
     return (f"{units.duration(lost_ns // steps)} a step, in {window.label}",)
+
+
+def meanwhile(context: TraceContext, attribution: Attribution) -> Iterator[str]:
+    """Yield what another thread does while the launching threads wait for a lock, as a line of evidence."""
+    for (thread, call), ns in islice(calls_meanwhile(context, attribution).items(), 1):
+        yield f"meanwhile, {thread} is in {call} for {units.duration(ns)}"
 
 
 def untraced(context: TraceContext, attribution: Attribution) -> tuple[str, ...]:

@@ -106,7 +106,6 @@ def _how_much(context: TraceContext, window: Window, late_ns: int) -> str:
 
 
 def _parts(context: TraceContext, window: Window, count: int) -> str:
-    """Return into how many parts the window is divided."""
     if not window.is_of_steps or not context.steps.measured_count:
         return f"{count} equal parts of the window"
     return f"{count} steps"

@@ -17,7 +17,7 @@ from nsyswrap.events.duration_stats import by_name
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.rules.launches import LAUNCH_BOUND
-from nsyswrap.rules.optimizer import MANY_KERNELS
+from nsyswrap.rules.optimizer import BESIDE_FUSED, MANY_KERNELS
 from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import STATISTICS, About, Kind, PageGroup, SectionSpec
@@ -102,7 +102,7 @@ def _launch_bound(
         headline=LAUNCH_BOUND.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=saving(),
-        advice=LAUNCH_BOUND.advice.format(optimizer="a fused optimizer (fused=True), " if is_many else ""),
+        advice=LAUNCH_BOUND.advice.format(optimizer=", a fused optimizer (fused=True)" if is_many else ""),
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
@@ -127,13 +127,13 @@ def _optimizer(context: TraceContext, attribution: Attribution, saving: Callable
     found = find_pass(context, device, window)
     if found is None or not found.is_many or not worth_printing(idle + found.short_ns, window):
         return None
-    lost = idle + found.short_ns
+    lost, said = idle + found.short_ns, BESIDE_FUSED if found.is_fused else MANY_KERNELS
     return make_finding(
         rule=MANY_KERNELS.key,
-        headline=MANY_KERNELS.headline.format(share=units.share(lost / window.length_ns)),
+        headline=said.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=saving(),
-        advice=MANY_KERNELS.advice,
+        advice=said.advice,
         evidence=(
             f"{units.counted(round(found.per_step), 'kernel')} a step in phase {PHASE}",
             f"{units.share(found.short_share)} of them shorter than {units.duration(SHORT_NS)}",

@@ -81,13 +81,6 @@ def _step(
     """Return the accounts of a step on each GPU, in ns; they add up to the step. Those of idle time have a rule.
 
     The recording has none here: its ledger and its idle time have sections of their own.
-
-    Args:
-        context: The program.
-        window: Its window.
-        collectives: What its ranks do together.
-        attributions: Why its GPUs are idle.
-        step_ns: Length of a step; None for the mean of the window, or for all of it where it has no steps.
     """
     rows = []
     for attribution in attributions:
@@ -170,7 +163,7 @@ SECTION = SectionSpec(
     units={"ns": "ns"},
     headings={"ns": "a step"},
     facts={
-        "step_alone_ns": "step",
+        "step_alone_ns": "median step",
         "step_alone_low_ns": "step, at least",
         "step_alone_high_ns": "step, at most",
         "steps_timed_alone": "steps timed without nsys",

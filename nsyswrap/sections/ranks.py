@@ -140,12 +140,7 @@ def _parts(ledger: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _mean(times: Times, steps: int) -> Times:
-    """Return times divided by a number of steps, so that each row still adds up.
-
-    Args:
-        times: Parts in ns, shape (ranks, parts).
-        steps: Number of steps.
-    """
+    """Return times divided by a number of steps, so that each row still adds up."""
     edges = np.rint(np.cumsum(times, axis=1) / steps).astype(np.int64)
     found: Times = np.diff(edges, axis=1, prepend=0)
     return found

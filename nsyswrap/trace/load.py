@@ -266,7 +266,6 @@ def _texts(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
 
 
 def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
-    """Return the texts with some ids."""
     every, found = list(ids), dict[int, str]()
     if every and not _has_texts(export):
         raise ExportError(
@@ -322,7 +321,6 @@ def _labels(export: Export, name: str) -> dict[int, str]:
 def _ranges(
     columns: Arrays, texts: Mapping[int, str], domains: Mapping[tuple[int, int], str], cleaner: Cleaner
 ) -> Arrays:
-    """Add the text and domain of each range."""
     codes, ids = pd.factorize(columns.pop("text_id"))
     # nsys fills the plain text only where there is no registered string.
     registered = np.array([texts.get(int(i)) for i in ids], dtype=object)[codes]

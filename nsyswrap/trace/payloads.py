@@ -92,7 +92,6 @@ def nccl_payload(raw: bytes | None) -> str | None:
 
 
 def _is_nccl_field(name: str, value: object) -> bool:
-    """Return whether NCCL records a field of this name, and the value is one that the field can have."""
     if name == NCCL_REDUCTION and isinstance(value, str):
         return value in NCCL_REDUCTIONS
     # A reduction that a program defines is a number.

@@ -202,7 +202,6 @@ class TableReader:
             raise _column_at_fault(own, self.source) or error from error
 
     def _decode(self, pages: PageColumns, part: TablePart) -> int:
-        """Read a part from its pages."""
         rows = 0
         self._begin_codes(part)
         for count, columns in pages.batches(part.pages):
@@ -216,7 +215,6 @@ class TableReader:
         return rows
 
     def _begin_codes(self, part: TablePart) -> None:
-        """Make room for the codes of a part."""
         for parts in self.coded.values():
             parts[part.at] = PartCodes(part.length)
 

@@ -223,7 +223,6 @@ class RowChoice:
         return _joined(index, list(index.read(np.ones(len(index.rows), bool))))
 
     def _touching(self, columns: Arrays) -> Flags:
-        """Return which rows touch the interval."""
         found: Flags = (columns["start"] < self.interval[1]) & (ends_of(columns) >= self.interval[0])
         return found
 

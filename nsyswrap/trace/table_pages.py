@@ -45,7 +45,7 @@ MORE = 0x80
 LONGEST_ROW_NUMBER = 9
 # Types: none, whole numbers of 1, 2, 3, 4, 6 and 8 bytes, a floating point number, the constants 0 and 1, two that are
 # reserved, then blobs and texts by length.
-NULL, REAL, ZERO, ONE, LAST_RESERVED = 0, 7, 8, 9, 11
+NULL, REAL, ZERO, ONE = 0, 7, 8, 9
 _FIXED = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
 _BYTES = np.array([*_FIXED, *((kind - 12) // 2 for kind in range(12, MORE))], np.int32)
 # How far the eight bytes that begin with a value are shifted, so that only the value is left.
@@ -147,13 +147,7 @@ def _page(descriptor: int, page: int, page_bytes: int) -> bytes:
 
 
 def _children(page: bytes, start: int, key: int) -> tuple[Array, Array]:
-    """Return the pages below an interior page, and the largest row number of each.
-
-    Args:
-        page: Its bytes.
-        start: Where its header starts.
-        key: The largest row number of the page itself.
-    """
+    """Return the pages below an interior page, and the largest row number of each."""
     if page[start] != INTERIOR:
         raise UnknownFormatError
     count = int.from_bytes(page[start + 3 : start + 5], "big")
@@ -276,13 +270,7 @@ def _payload(stored: Array, at: Array) -> tuple[Array, Array]:
 
 
 def _numbers(words: Array, at: Array, kind: Array) -> Array:
-    """Return the number of each row.
-
-    Args:
-        words: The eight bytes that begin at each place.
-        at: Where each number begins.
-        kind: Type of each number, or the one of all.
-    """
+    """Return the number of each row."""
     if int(kind.max(initial=0)) > ONE or (kind == REAL).any():
         raise UnknownFormatError
     stored = (kind != NULL) & (kind < ZERO)

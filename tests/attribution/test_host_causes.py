@@ -41,7 +41,6 @@ def calling(builder: ExportBuilder, name: str, start: int, end: int) -> ExportBu
 
 
 def report_of(trace: Trace, host: HostRecord = NO_RECORD) -> Report:
-    """Return the report of a trace, with samples of the host."""
     return build_report(trace, "", Settings(host=host))
 
 
@@ -51,7 +50,6 @@ def lost(report: Report) -> dict[str, float]:
 
 
 def finding(report: Report, rule: str) -> Finding:
-    """Return the finding of a rule."""
     return next(each for each in report.findings if each.rule == rule)
 
 

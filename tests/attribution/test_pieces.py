@@ -8,7 +8,6 @@ from nsyswrap.attribution.pieces import Pieces, joined_in_order
 
 
 def part_of(starts: list[int]) -> Pieces:
-    """Return pieces with these starts."""
     start = np.array(starts, np.int64)
     small = np.zeros(len(start), np.int8)
     return Pieces(

@@ -37,13 +37,11 @@ def merged(loose: Loose) -> Spans:
 
 
 def label_of_each(labels: LabelledSpans) -> dict[int, int]:
-    """Return the label of each labelled nanosecond."""
     rows = zip(labels.spans.start.tolist(), labels.spans.end.tolist(), labels.code.tolist(), strict=True)
     return {at: code for start, end, code in rows for at in range(start, end)}
 
 
 def innermost_of(rows: Labelled) -> LabelledSpans:
-    """Return labelled intervals as labelled spans."""
     return intervals.innermost([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
 
 

@@ -142,7 +142,6 @@ def test_on_paper_are_the_answer_and_what_the_reader_opened(browser: Browser, pa
 
 
 def page_count(pdf: bytes) -> int:
-    """Return the number of pages of a PDF."""
     return len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf))
 
 

@@ -62,7 +62,6 @@ def more(page: Page, table: str = KERNELS) -> Locator:
 
 
 def head(page: Page, label: str, table: str = KERNELS) -> Locator:
-    """Return the heading of a column."""
     return page.locator(f"{table} th", has_text=label).first
 
 

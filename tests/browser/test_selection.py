@@ -36,7 +36,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Browser, path: Path) -> Iterator[Page]:
-    """Open it."""
     with opened(browser, path) as page:
         page.evaluate(UNFOLD)
         yield page

@@ -35,7 +35,6 @@ SAID = """() => {
 
 @pytest.fixture(scope="module")
 def real(real_trace: Callable[[str], Trace]) -> Report:
-    """Return a report of a real capture."""
     return build_report(real_trace("cnn_amp"), with_timeline=True)
 
 

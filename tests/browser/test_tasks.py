@@ -47,11 +47,9 @@ class Chromium:
     page: Page
 
     def press(self, key: str) -> None:
-        """Press a key."""
         self.page.keyboard.press(key)
 
     def type(self, text: str) -> None:
-        """Type a text."""
         self.page.keyboard.insert_text(text)
 
     def click(self, place: str) -> None:
@@ -68,7 +66,6 @@ class Chromium:
 
 
 def of_sample(sample: Path, folder: Path) -> Trace:
-    """Return the trace of a committed sample."""
     export = folder / f"{sample.name}.sqlite"
     export.write_bytes(lzma.decompress((sample / "capture.sqlite.xz").read_bytes()))
     return load_export(export)

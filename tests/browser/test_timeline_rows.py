@@ -30,7 +30,6 @@ def many_rows() -> Report:
 
 
 def height(page: Page) -> float:
-    """Return the height of the drawing."""
     return float(page.evaluate(f"document.querySelector({ROWS!r}).clientHeight"))
 
 

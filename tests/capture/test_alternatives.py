@@ -20,7 +20,6 @@ WANTED = [{"kind": "tf32", "operators": []}, {"kind": "padded", "operators": []}
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
-    """Return the GPUs that the driver lists."""
     found = [GPU]
 
     @contextmanager

@@ -214,7 +214,6 @@ def gelu(hidden: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
 
 
 def loss(scores: torch.Tensor) -> torch.Tensor:
-    """Return a loss."""
     return functional.cross_entropy(scores.float(), torch.zeros(len(scores), dtype=torch.int64))
 
 

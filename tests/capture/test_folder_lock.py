@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from capture_fixtures import until
 
-from nsyswrap.capture.result_folder import LOCK_NAME, FolderInUseError, folder_lock, is_locked
+from nsyswrap.capture.result_folder import LOCK_NAME, FolderInUseError, folder_lock
 
 HOLDER = """
 import sys, time
@@ -82,11 +83,13 @@ def test_without_locks_the_process_of_the_holder_is_looked_for(
         named = json.loads((tmp_path / LOCK_NAME).read_text())
     (tmp_path / LOCK_NAME).write_text(json.dumps({**named, "pid": pid, "host": host}))
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    assert is_locked(tmp_path) is held
+    with pytest.raises(FolderInUseError) if held else nullcontext(), folder_lock(tmp_path):
+        pass
 
 
 def test_a_process_with_the_id_of_the_holder_is_not_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Process ids are used again."""
     (tmp_path / LOCK_NAME).write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "started": "1"}))
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    assert not is_locked(tmp_path)
+    with folder_lock(tmp_path):
+        pass

@@ -75,7 +75,6 @@ def log(packages: Path) -> str:
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """Make the tools fail."""
     monkeypatch.setenv("FAKE_APT_FAILURE", how)
 
 

@@ -31,7 +31,6 @@ TRUE = (sys.executable, "-c", "print('the program')")
 def request(
     *kernels: str, command: tuple[str, ...] = TRUE, launches: int = 10, timeout_s: float | None = None
 ) -> CounterRequest:
-    """Return a request for some kernels."""
     return CounterRequest(command, kernels, launches, timeout_s)
 
 

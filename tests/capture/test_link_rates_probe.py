@@ -20,7 +20,6 @@ class Tensor:
         self.count, self.device = count, device
 
     def copy_(self, other: "Tensor") -> None:
-        """Copy from another GPU."""
         assert other.device != self.device
 
 

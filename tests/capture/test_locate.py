@@ -31,7 +31,6 @@ def found(machine: dict[str, str]) -> Nsys:
 
 
 def root_of(machine: dict[str, str]) -> Path:
-    """Return the root folder of that machine."""
     return Path(machine["HOME"]).parent / "root"
 
 

@@ -59,7 +59,6 @@ def driver() -> SimpleNamespace:
 
 
 def reader_of(library: Any) -> GpuReader:  # noqa: ANN401 - a stand-in for a library
-    """Return a reader of the first GPU of a library."""
     return GpuReader(library, ctypes.c_void_p(1), 0)
 
 

@@ -13,10 +13,10 @@ from nsyswrap.capture.inherited import Inherited
 from nsyswrap.capture.locate import Capabilities, Nsys
 from nsyswrap.capture.options import (
     Invocation,
-    export_invocation,
+    export_command,
     extra_environment,
     profile_invocation,
-    stop_invocation,
+    session_command,
 )
 from nsyswrap.capture.run_dir import RunDir
 
@@ -153,7 +153,7 @@ def test_optional_flags_that_nsys_does_not_know_are_left_out() -> None:
 
 def test_a_recording_is_stopped_by_its_session_name() -> None:
     """Each run has its own name."""
-    assert stop_invocation(OLD, WORK).argv == ("/opt/old/nsys", "stop", "--session=nsyswrap-x")
+    assert session_command("stop", OLD, WORK) == ("/opt/old/nsys", "stop", "--session=nsyswrap-x")
 
 
 def test_the_recording_time_is_not_passed_to_nsys() -> None:
@@ -193,8 +193,8 @@ def test_a_wrong_value_is_an_error_before_anything_runs(fields: dict[str, Any], 
 
 def test_an_export_is_sqlite_and_replaces_an_existing_file() -> None:
     """It includes the payloads of ranges, which hold the stacks of Python samples."""
-    call = export_invocation(NEW, NEW_CAN, Path("/r/capture.nsys-rep"), Path("/r/capture.sqlite"))
-    assert call.argv == (
+    argv = export_command(NEW, NEW_CAN, Path("/r/capture.nsys-rep"), Path("/r/capture.sqlite"))
+    assert argv == (
         "/opt/new/nsys",
         "export",
         "--type=sqlite",
@@ -209,7 +209,7 @@ def test_an_export_is_sqlite_and_replaces_an_existing_file() -> None:
 
 def test_an_old_nsys_exports_without_payloads() -> None:
     """It lacks the flag."""
-    argv = export_invocation(OLD, OLD_CAN, Path("/r/x.nsys-rep"), Path("/r/x.sqlite")).argv
+    argv = export_command(OLD, OLD_CAN, Path("/r/x.nsys-rep"), Path("/r/x.sqlite"))
     assert [flag for flag in argv if "include" in flag] == []
 
 

@@ -17,7 +17,7 @@ from nsyswrap.capture.result_folder import FolderInUseError, is_interrupted, res
 
 @contextmanager
 def result_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Path]:
-    """ReservedFolder a folder, and yield the private folder in it, as a run does."""
+    """Reserve a folder, and yield the private folder in it, as a run does."""
     with reserve_folder(folder, force=force, next_free=next_free) as place, run_folder(place) as private:
         yield private
 

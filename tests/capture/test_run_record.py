@@ -26,7 +26,6 @@ NSYS = Nsys(Path("/opt/nsys"), (2023, 4, 4, 54), "test")
 
 
 def result_of(wanted: CaptureOptions, exit_code: int = 0) -> CaptureResult:
-    """Return a finished capture for some options."""
     folder = wanted.folder
     return CaptureResult(
         folder=folder,

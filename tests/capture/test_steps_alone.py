@@ -8,7 +8,6 @@ from nsyswrap.capture.xray_file import ranks_in, write_steps_alone
 
 
 def process(pid: int, rank: int | None) -> dict[str, object]:
-    """Return what a process has timed."""
     return {"pid": pid, "rank": rank, "first_step": 3, "host_ns": [10, 11], "gpu_ns": None, "data_ns": [1, 2]}
 
 

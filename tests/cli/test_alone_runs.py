@@ -39,7 +39,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def note(report: Report) -> str:
-    """Return the note of the only section."""
     (section,) = report.sections
     return section.notes[-1]
 

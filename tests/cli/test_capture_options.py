@@ -20,7 +20,6 @@ from nsyswrap.cli.capture_options import (
 
 
 def given(*arguments: str) -> CaptureOptions:
-    """Return the capture options for some arguments."""
     found: list[dict[str, Any]] = []
 
     @click.command()

@@ -17,7 +17,6 @@ NVJET = "nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN"
 
 
 def run(*arguments: str, stdin: str | bytes = "") -> Result:
-    """Run the command."""
     return CliRunner().invoke(cli, ["classify", *arguments], input=stdin)
 
 

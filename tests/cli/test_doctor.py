@@ -22,7 +22,6 @@ CHECKS = (
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    """Run the command."""
     return CliRunner().invoke(cli, ["doctor", *arguments], env=environment)
 
 

@@ -42,7 +42,6 @@ def trace_json(capture: Path, target: Path, *options: str) -> dict[str, Any]:
 
 
 def of_kind(events: list[Event], category: str) -> list[Event]:
-    """Return the spans of one category."""
     return [each for each in events if each["ph"] == "X" and each["cat"] == category]
 
 

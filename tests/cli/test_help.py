@@ -16,7 +16,6 @@ COMPLETE = "import sys; sys.argv[0] = 'nsyswrap'; from nsyswrap.__main__ import 
 
 
 def command_of(name: str) -> click.Command:
-    """Return a command by its name."""
     found = cli.get_command(click.Context(cli), name)
     assert found is not None
     return found

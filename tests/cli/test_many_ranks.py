@@ -22,7 +22,6 @@ TABLES = (("ledger", "devices"), ("idle", "attribution"), ("communication", "col
 
 
 def sources(job: Job, folder: Path) -> list[RankCapture]:
-    """Write the captures of a job and return them."""
     paths = exports(job, folder)
     return [RankCapture(path, f"rank-{rank}/capture.sqlite", rank, job.ranks) for rank, path in enumerate(paths)]
 
@@ -35,7 +34,6 @@ def planted(*, hosts: bool) -> Job:
 
 
 def late(report: Report) -> list[Finding]:
-    """Return the findings on late ranks."""
     return [each for each in report.findings if each.rule == "ranks/late"]
 
 

@@ -16,7 +16,6 @@ class Stream(io.StringIO):
         self._is_terminal = is_terminal
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
         return self._is_terminal
 
 

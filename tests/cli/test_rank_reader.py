@@ -24,7 +24,6 @@ def sources(tmp_path: Path) -> list[RankCapture]:
 
 
 def answers(readers: RankReader | Readers) -> tuple[list[str], list[list[RankTimes]]]:
-    """Return the names of both answers of a reader, and its times."""
     heads = readers.heads()
     assert isinstance(heads[1], Unreadable)
     many = join_heads([each for each in heads if isinstance(each, Head)])

@@ -28,7 +28,6 @@ def whole(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    """Run the command."""
     return CliRunner().invoke(cli, ["redact", *map(str, arguments)])
 
 

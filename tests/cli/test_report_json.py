@@ -36,7 +36,6 @@ def capture(captures: Callable[[str], Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def report(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the report.json of the capture."""
     path = tmp_path_factory.mktemp("report") / "report.json"
     assert run("analyze", capture, "-o", path).exit_code == 0
     return path

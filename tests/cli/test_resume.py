@@ -12,7 +12,6 @@ from nsyswrap.cli import cli
 
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
-    """Return a small export."""
     return job(1, 6, {}).session().write(tmp_path / "made.sqlite")
 
 
@@ -31,7 +30,6 @@ def resume(folder: Path) -> Result:
 
 
 def files(folder: Path) -> set[str]:
-    """Return the names of the files in a folder."""
     return {path.name for path in folder.iterdir()}
 
 

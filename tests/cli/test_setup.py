@@ -18,7 +18,6 @@ __all__ = ["fake_nsys"]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
     return subprocess.run(
         [sys.executable, "-m", "nsyswrap", "setup", *arguments],
         capture_output=True,

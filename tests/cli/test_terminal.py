@@ -21,7 +21,6 @@ class Terminal(io.StringIO):
     """A stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
-        """Return True."""
         return True
 
 

@@ -32,7 +32,6 @@ def capture(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path, command: tuple[str, ...] = PROGRAM) -> Result:
-    """Run the command."""
     return CliRunner().invoke(cli, ["verify-tensor-cores", *map(str, arguments), "--", *command])
 
 

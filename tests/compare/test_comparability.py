@@ -20,13 +20,11 @@ NEW = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="
 
 
 def issues(base: Report, new: Report, *accept: IssueKind) -> list[ComparabilityIssue]:
-    """Return the issues of two reports."""
     settings = ComparisonOptions(accept=frozenset(accept))
     return find_issues(pairs.side(base, "old.sqlite"), pairs.side(new, "new.sqlite"), settings)
 
 
 def only(base: Report, new: Report, *accept: IssueKind) -> ComparabilityIssue:
-    """Return the only issue of two reports."""
     (found,) = issues(base, new, *accept)
     return found
 
@@ -186,7 +184,6 @@ def test_values_that_differ_from_run_to_run_are_no_other_arguments() -> None:
 
 
 def several(*reports: Report) -> Side:
-    """Return several runs as one side."""
     return Side.of("old", reports)
 
 

@@ -53,7 +53,6 @@ def phases(**host: int) -> Section:
 
 
 def fact(section: Section, label: str) -> float:
-    """Return the value of a fact."""
     found = section.fact(label)
     assert found is not None
     assert isinstance(found.value, int | float)

@@ -53,12 +53,10 @@ def score(base: Report, new: Report) -> Section:
 
 
 def compared(base: Report, new: Report) -> Comparison:
-    """Return the comparison of two reports."""
     return pairs.compared(base, new)
 
 
 def value(section: Section, label: str) -> object:
-    """Return the value of a fact."""
     fact = section.fact(label)
     assert fact is not None
     return fact.value

@@ -30,13 +30,11 @@ few = settings(deadline=None, max_examples=8)
 
 @cache
 def report_of(job: ShiftedRanks) -> Report:
-    """Return the report of a job."""
     with tempfile.TemporaryDirectory() as folder:
         return build_report(load_export(job.built().write(Path(folder) / "made.sqlite")))
 
 
 def compared(base: ShiftedRanks, new: ShiftedRanks) -> Comparison:
-    """Return the comparison of two jobs."""
     return compare_reports([report_of(base)], [report_of(new)], ("base", "new"))
 
 

@@ -12,7 +12,6 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 100), st.booleans
 
 
 def samples_of(builder: ExportBuilder) -> CounterSamples:
-    """Return the samples of the only counter of an export."""
     (found,) = find_counter_samples(trace_of(builder))
     return found
 
@@ -30,7 +29,6 @@ def one_after_another(samples: list[tuple[int, int, bool]]) -> CounterSamples:
 
 
 def by_nanosecond(one: CounterSamples) -> dict[int, int]:
-    """Return the value of each sampled nanosecond."""
     spans = zip(one.start.tolist(), one.end.tolist(), one.value.tolist(), strict=True)
     return {at: value for start, end, value in spans for at in range(start, end)}
 

@@ -16,7 +16,6 @@ def samples(*delays: int, every: int = 100) -> Samples:
 
 
 def placed(found: Spans) -> list[tuple[int, int]]:
-    """Return spans as pairs."""
     return list(zip(found.start.tolist(), found.end.tolist(), strict=True))
 
 

@@ -31,7 +31,6 @@ def busy() -> ExportBuilder:
 
 
 def states_of(trace: Trace, threads: list[int]) -> ThreadStates:
-    """Return the states of some threads of a trace."""
     return find_thread_states(trace, find_operations(trace), WHOLE, threads)
 
 

@@ -18,7 +18,6 @@ def found(trace: Trace) -> UnrecordedLaunches:
 
 
 def starts(trace: Trace) -> list[int]:
-    """Return when they began."""
     return [int(start) for start in array(trace[CALLS], "start")[found(trace).kernels.rows]]
 
 

@@ -22,7 +22,6 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[ForkedPrograms]:
-    """Return what runs the programs."""
     found = ForkedPrograms({"OMP_NUM_THREADS": "1"})
     yield found
     found.close()

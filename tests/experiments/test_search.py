@@ -40,12 +40,10 @@ def tried(folder: Path, modes: str, order: Sequence[str], **fields: object) -> T
 
 
 def command(modes: str, steps: int = 1_000_000) -> tuple[str, ...]:
-    """Return the command of the program."""
     return (sys.executable, str(PROGRAM), str(steps), *modes.split())
 
 
 def outcome(trial: Trial, spec: str) -> TriedChange:
-    """Return the outcome of one change."""
     return next(each for each in trial.outcomes if each.spec == spec)
 
 

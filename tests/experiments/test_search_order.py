@@ -37,7 +37,6 @@ class Program:
         return 1e7 * math.prod(self.factors.get(each, 1.0) for each in specs)
 
     def run(self, request: Request, _options: object) -> Answer:
-        """Run the program once."""
         self.requests.append(request)
         waits = self.waits and not any(each.startswith("workers") for each in request.base)
         needs = waits and request.is_for_loader and "workers" in request.processes

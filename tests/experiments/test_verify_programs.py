@@ -63,7 +63,6 @@ class Bases:
         self._kept: dict[tuple[str, float], WorkRun] = {}
 
     def run(self, name: str, roundoff: float = 0.0) -> WorkRun:
-        """Return the run of a program."""
         if (name, roundoff) not in self._kept:
             self._kept[name, roundoff] = self._server.record(BASES[name], roundoff)
         return self._kept[name, roundoff]

@@ -78,7 +78,6 @@ def test_runs_are_in_order_of_their_start_where_all_know_it() -> None:
 
 
 def other_gpu(whole: Report) -> Report:
-    """Return the report of a run on another GPU."""
     return replace(whole, gpus=(replace(whole.gpus[0], name="NVIDIA A100"),))
 
 

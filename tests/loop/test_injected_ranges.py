@@ -32,7 +32,6 @@ def marked(build: ExportBuilder, count: int, phase: str = "backward", thread: in
 
 
 def names(trace: Trace, pattern: str = "") -> list[str]:
-    """Return the names of the steps."""
     return list(find_steps(trace, pattern).frame["name"])
 
 

@@ -20,7 +20,6 @@ NEAR_NS = 20_000
 
 
 def parts_of(program: Program) -> StepParts | None:
-    """Return the steps that are found in a program."""
     sequence = program.sequence()
     pattern = find_step_pattern(sequence)
     return None if pattern is None else find_parts(sequence, pattern)

@@ -25,7 +25,6 @@ def loop(count: int, name: str = "batch {}", *, length: int = 100) -> ExportBuil
 
 
 def names(trace: Trace, pattern: str = "") -> list[str]:
-    """Return the names of all steps."""
     return list(find_steps(trace, pattern).frame["name"])
 
 

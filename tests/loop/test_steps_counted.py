@@ -29,7 +29,6 @@ def trained(
 
 
 def names(steps: Steps) -> list[str]:
-    """Return the names of all steps."""
     return list(steps.frame["name"])
 
 

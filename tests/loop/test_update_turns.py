@@ -149,7 +149,6 @@ LOOPS = (
 
 
 def found_in(loop: Callable[[Program], None]) -> tuple[Program, FoundSteps | None]:
-    """Return a program and the steps that are found in it."""
     program = Program()
     loop(program)
     return program, find_step_parts(program.sequence())

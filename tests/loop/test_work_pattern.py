@@ -22,7 +22,6 @@ NEAR_NS = 20_000
 
 
 def parts_of(program: Program) -> StepParts | None:
-    """Return the steps that are found in a program."""
     sequence = program.sequence()
     pattern = find_step_pattern(sequence)
     return None if pattern is None else find_parts(sequence, pattern)
@@ -55,7 +54,6 @@ def evaluated(program: Program) -> Program:
 
 
 def plain(program: Program) -> None:
-    """Train."""
     for _ in range(20):
         trained(program)
 
@@ -189,7 +187,6 @@ def replicated(program: Program) -> None:
 
 
 def three_steps(program: Program) -> None:
-    """Train for three steps."""
     for _ in range(3):
         trained(program)
 

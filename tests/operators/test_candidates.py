@@ -53,7 +53,6 @@ def alternatives(finding: Finding) -> dict[Alternative, int]:
 
 
 def measured(finding: Finding, low: float, ratio: float, high: float) -> MeasuredAlternatives:
-    """Return measurements of all alternatives of a finding."""
     result = MeasuredAlternative(3.0, 3.0 * ratio, Interval(low, ratio, high))
     return MeasuredAlternatives("NVIDIA H100", dict.fromkeys(alternatives(finding), result))
 

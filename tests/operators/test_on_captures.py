@@ -47,7 +47,6 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TraceC
 
 @pytest.fixture(scope="module", params=("gpt", "conv", "compiled"))
 def context(request: pytest.FixtureRequest, contexts: Callable[[str], TraceContext]) -> TraceContext:
-    """Return the context of each of these captures."""
     return contexts(request.param)
 
 

@@ -40,7 +40,6 @@ class Model:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of a batch."""
         return self.sequences * self.length
 
     def linear_layers(self) -> list[tuple[int, int]]:
@@ -83,7 +82,6 @@ def attention(batch: int, length: int, width: int) -> Iterator[tuple[int, Record
 
 
 def layer(model: Model) -> Iterator[tuple[int, RecordedOperator]]:
-    """Yield the products of a layer."""
     for inputs, outputs in model.linear_layers():
         yield from linear(model.tokens, inputs, outputs)
     yield from attention(model.sequences * model.heads, model.length, model.width)

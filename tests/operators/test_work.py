@@ -33,7 +33,6 @@ def test_fused_attention_equals_that_of_pytorch(pytorch: ModuleType) -> None:
 
 
 def tensor(*shape: int, dtype: str = "float32", **more: Any) -> Tensor:  # noqa: ANN401
-    """Return a tensor by its sizes."""
     return Tensor(shape, dtype=dtype, **more)
 
 

@@ -28,7 +28,6 @@ from nsyswrap.what_if.without_profiler import FASTEST, LEAST, MOST, USUAL
 def calibrated(
     trace: Trace, steps: StepsAlone = NO_STEPS_ALONE, cost: ProfilerCost | None = COST
 ) -> Calibration | None:
-    """Return the calibration of a trace."""
     context = find_context(trace, Settings(profiler_cost=cost, steps_alone=steps))
     window = choose_window(context)
     simulation = simulate(context, window)
@@ -36,7 +35,6 @@ def calibrated(
 
 
 def found(trace: Trace, steps: StepsAlone = NO_STEPS_ALONE, cost: ProfilerCost | None = COST) -> Calibration:
-    """Return the calibration of a trace that has one."""
     made = calibrated(trace, steps, cost)
     assert made is not None
     return made

@@ -57,7 +57,6 @@ def split(context: TraceContext, collectives: Collectives) -> dict[int, tuple[in
 
 
 def collectives_of(trace: Trace) -> Collectives:
-    """Return the collectives of a trace."""
     return find_collectives(find_context(trace))
 
 

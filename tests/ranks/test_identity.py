@@ -14,7 +14,6 @@ ONE, TWO = global_id(50), global_id(51)
 
 
 def two_processes() -> ExportBuilder:
-    """Return two processes with a GPU each."""
     built = ExportBuilder()
     for device, process in ((0, ONE), (1, TWO)):
         built.kernel(10, 20, device=device, process=process).domain("NCCL", 3, thread=process)
@@ -27,7 +26,6 @@ def made(built: ExportBuilder, process: int, payload: str) -> ExportBuilder:
 
 
 def ranks_of(trace: Trace, launched_as: dict[int, int] | None = None) -> Ranks:
-    """Return the ranks of a trace."""
     return find_ranks(trace, find_context(trace).operations, launched_as or {})
 
 

@@ -82,7 +82,6 @@ def test_a_median_step_that_waits_half_as_long_as_the_mean_is_typical(wait: int,
 
 
 def made(lengths: list[int]) -> JobSteps:
-    """Return steps of these lengths on one rank."""
     edges = np.cumsum([0, *lengths])[:, None]
     return JobSteps(tuple(map(str, lengths)), (Rank(0, 1, 0, "NCCL"),), edges[:-1], edges[1:])
 

@@ -32,7 +32,6 @@ LOADER = "ranks/loader"
 
 
 def ledger(context: TraceContext) -> list[dict[str, int]]:
-    """Return the ledger of each GPU."""
     section = run_section(ledger_section, context, choose_window(context))
     return [
         {str(key): int(value) for key, value in row.items()} for row in section.tables["devices"].to_dict("records")
@@ -40,7 +39,6 @@ def ledger(context: TraceContext) -> list[dict[str, int]]:
 
 
 def context_of(joined: Joined) -> TraceContext:
-    """Return the context of a joined trace."""
     return find_context(joined.trace, replace(NO_SETTINGS, launched_as=joined.launched_as))
 
 

@@ -35,7 +35,6 @@ class Analyzed(NamedTuple):
 
 
 def analyzed(job: Pipeline, steps: int = STEPS) -> Analyzed:
-    """Return what is found in a job."""
     context = find_context(trace_of(built(job, steps)))
     window, collectives = choose_window(context), find_collectives(context)
     lateness = find_lateness(context, window, collectives, attributions_of(context, window))

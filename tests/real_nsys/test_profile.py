@@ -77,7 +77,6 @@ def limits(least_s: float) -> tuple[float, float, float]:
 
 
 def processes(export: Path) -> list[int]:
-    """Return the ids of all processes in an export."""
     with closing(sqlite3.connect(export)) as database:
         return [int(pid) for (pid,) in database.execute("SELECT pid FROM PROCESSES")]
 

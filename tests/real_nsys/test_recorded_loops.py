@@ -50,7 +50,6 @@ NEVER = "-1"
 
 
 def record(nsys: Nsys, folder: Path, steps: str, *command: str) -> CaptureResult:
-    """Record some steps of a program."""
     return profile(options(folder / "result", *command, traces=("nvtx",), annotate=True, steps=steps), nsys)
 
 
@@ -60,7 +59,6 @@ def steps_in(export: Path) -> list[str]:
 
 
 def names(first: int, end: int) -> list[str]:
-    """Return the names of steps."""
     return [f"step {number}" for number in range(first, end)]
 
 

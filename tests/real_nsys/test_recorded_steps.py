@@ -57,7 +57,6 @@ def small_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(nsys: Nsys, folder: Path, steps: str, count: int, killed_at: int = NEVER, **fields: object) -> CaptureResult:
-    """Record a program with so many steps."""
     command = fields.pop("command", python(SMALL))
     given = (*command, str(count), str(killed_at))  # type: ignore[misc]
     return profile(options(folder / "result", *given, traces=("nvtx",), annotate=True, steps=steps, **fields), nsys)
@@ -70,7 +69,6 @@ def steps_in(result: CaptureResult) -> list[list[str]]:
 
 
 def names(first: int, end: int) -> list[str]:
-    """Return the names of steps."""
     return [f"step {number}" for number in range(first, end)]
 
 

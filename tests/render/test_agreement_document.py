@@ -26,7 +26,6 @@ EXAMPLE = measured((PRODUCT, 600_000, MMA), (TRITON, 100_000, MMA), (SIMT, 200_0
 
 
 def written(form: str, one: Measured = EXAMPLE) -> str:
-    """Return the agreement in one form."""
     return documents.render("agreement", form, one, width=200)
 
 

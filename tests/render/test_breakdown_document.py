@@ -21,7 +21,6 @@ def report_of() -> Report:
 
 
 def text_of(report: Report) -> str:
-    """Return the view as text."""
     return documents.render("breakdown", "text", report, width=200)
 
 

@@ -13,7 +13,6 @@ from nsyswrap.render import documents
 
 
 def render(form: str, comparison: Comparison, **fitting: Any) -> str:  # noqa: ANN401 - as the function has it
-    """Return the comparison in one form."""
     return documents.render("comparison", form, comparison, **fitting)
 
 

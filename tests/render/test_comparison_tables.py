@@ -21,7 +21,6 @@ NEW = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="
 
 
 def table(*changes: AmountChange, key: str = "kernels", unit: str = "ns") -> ChangeTable:
-    """Return a table of changes."""
     return ChangeTable(key, key.capitalize(), "a step", unit, changes)  # type: ignore[arg-type]
 
 

@@ -51,7 +51,6 @@ def table(count: int = 3) -> Table:
 
 
 def document(*blocks: Block) -> Document:
-    """Return a document with a section."""
     return Document("try", "title", "The verdict.", (DocumentSection("part", "Part", "", blocks),))
 
 
@@ -61,7 +60,6 @@ def shown(form: str, *blocks: Block) -> str:
 
 
 def hostile() -> Document:
-    """Return a document in which each text is hostile."""
     parts = stacked([("compute", HOSTILE, "#0054A9", 1.0)])
     drawing = Picture((shape("text", "word", words=HOSTILE, title=HOSTILE),), 20, HOSTILE, caption=HOSTILE)
     made = Table(HOSTILE, HOSTILE, columns([{HOSTILE: HOSTILE, "text": HOSTILE}], {}), cut=HOSTILE, is_titled=True)

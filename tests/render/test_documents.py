@@ -24,7 +24,6 @@ def made_in(*forms: str) -> pytest.MarkDecorator:
 
 @cache
 def shown(kind: str, name: str, form: str) -> str:
-    """Return a result in a form."""
     return documents.render(kind, form, RESULTS[kind, name])
 
 

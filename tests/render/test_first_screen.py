@@ -42,7 +42,6 @@ class Drawn(NamedTuple):
     plan: Plan
 
     def report(self) -> Report:
-        """Return the report."""
         ordered = in_order((), self.findings, self.plan)
         verdict, rule = find_verdict(FULL.sections, ordered, self.window, self.step, UNKNOWN, self.plan)
         given = replace(FULL, window=self.window, step=self.step, plan=self.plan, findings=ordered)

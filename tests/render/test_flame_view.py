@@ -34,7 +34,6 @@ def boxes(view: Picture | None) -> tuple[Shape, ...]:
 
 
 def name_of(box: Shape) -> str:
-    """Return the name in a box."""
     return box.parts[-1].words
 
 

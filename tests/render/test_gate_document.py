@@ -17,7 +17,6 @@ FORMS = documents.KINDS["gate"]
 
 
 def render(form: str, gate: Gate, **fitting: Any) -> str:  # noqa: ANN401 - as the function has it
-    """Return the result in one form."""
     return documents.render("gate", form, gate, **fitting)
 
 

@@ -17,7 +17,6 @@ HEIGHT = 190
 
 
 def page(*trends: Trend, **changes: Any) -> str:  # noqa: ANN401 - fields of a page
-    """Return a page of programs."""
     whole = HistoryPage(trends, {}, (), sum(one.run_count for one in trends))
     return documents.render("history", "html", whole._replace(**changes))
 

@@ -380,7 +380,6 @@ REMOVED = "removed"
 
 
 def places(tree: object, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Return the places of all values in a tree, of lists only of their first two items."""
     keys: list[Any] = (
         list(tree) if isinstance(tree, dict) else list(range(min(len(tree), 2))) if isinstance(tree, list) else []
     )

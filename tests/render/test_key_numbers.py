@@ -20,7 +20,6 @@ def recorded(report: Report) -> Report:
 
 
 def with_facts(report: Report, key: str, *facts: Fact) -> Report:
-    """Return the report with other facts in one section."""
     sections = tuple(replace(one, facts=facts) if one.key == key else one for one in report.sections)
     return replace(report, sections=sections)
 

@@ -13,7 +13,6 @@ from nsyswrap.render.many_document import verdict
 
 
 def render(form: str, many: ManyCaptures) -> str:
-    """Return the totals in one form."""
     return documents.render("many", form, many)
 
 

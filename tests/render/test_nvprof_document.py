@@ -26,7 +26,6 @@ def whole_report(trace: Trace) -> Report:
 
 
 def text_of(report: Report, width: int = 100_000) -> str:
-    """Return the view as text."""
     return documents.render("nvprof", "text", report, width=width)
 
 
@@ -47,7 +46,6 @@ def small_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def rows(table: pd.DataFrame) -> list[tuple[object, ...]]:
-    """Return the rows of a table."""
     return list(table.itertuples(index=False, name=None))
 
 

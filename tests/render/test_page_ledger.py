@@ -22,14 +22,12 @@ def with_section(report: Report, section: Section) -> Report:
 
 
 def with_table(report: Report, key: str, name: str, table: pd.DataFrame) -> Report:
-    """Return the report with one table replaced."""
     section = report.section(key)
     assert section is not None
     return with_section(report, replace(section, tables={**section.tables, name: table}))
 
 
 def devices(report: Report) -> tuple[page_ledger.Device, ...]:
-    """Return the bars of a report."""
     return tuple(page_ledger.device(report, each) for each in summary_model.ledgers(report))
 
 
@@ -44,7 +42,6 @@ def tables(report: Report, name: str) -> list[Table]:
 
 
 def cells(table: Table, column: str) -> list[str]:
-    """Return the cells of a column on a page."""
     view = table_view(table)
     at = [head.name for head in view.heads].index(column)
     return [row[at].text for row in view.rows]

@@ -25,7 +25,6 @@ def made() -> Report:
 
 
 def modules() -> Table:
-    """Return the table of modules."""
     section = made().section("operators")
     assert section is not None
     (table,) = page_modules.modules(made(), section)

@@ -23,7 +23,6 @@ def blocks_of(count: int, late: int) -> list[Block]:
 
 
 def said(report: Report) -> Lines:
-    """Return the headlines of a report."""
     return next(one for one in page_ranks.ranks(report) if isinstance(one, Lines))
 
 

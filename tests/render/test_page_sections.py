@@ -20,26 +20,22 @@ NAN = float("nan")
 
 
 def section_of(report: Report, key: str) -> Section:
-    """Return a section that a report has."""
     found = report.section(key)
     assert found is not None
     return found
 
 
 def with_table(key: str, name: str, table: pd.DataFrame) -> Report:
-    """Return the report with one table replaced."""
     section = section_of(FULL, key)
     changed = replace(section, tables={**section.tables, name: table})
     return replace(FULL, sections=tuple(changed if one.key == key else one for one in FULL.sections))
 
 
 def blocks(report: Report, key: str) -> Sequence[Block]:
-    """Return the blocks of a section."""
     return blocks_of(page_sections.section(report, section_of(report, key)).blocks, "html")
 
 
 def table_of(report: Report, key: str, name: str) -> Table:
-    """Return a table of a section."""
     return next(one for one in blocks(report, key) if isinstance(one, Table) and one.name == name)
 
 
@@ -175,7 +171,6 @@ def test_a_mean_that_the_section_does_not_give_is_not_made_up() -> None:
 
 
 def phases_of(report: Report) -> dict[str, dict[str, TableCell]]:
-    """Return the cells of each phase."""
     return {row["phase"].text: row for row in rows_of(report, "phases", "phases-phases")}
 
 

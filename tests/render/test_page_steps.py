@@ -22,7 +22,6 @@ COLOURS = "Colours as in the breakdown."
 
 
 def with_steps(**tables: pd.DataFrame) -> Report:
-    """Return the report with these tables of steps."""
     section = _section()
     changed = replace(section, tables={**section.tables, **tables})
     return replace(FULL, sections=tuple(changed if one.key == "steps" else one for one in FULL.sections))
@@ -38,7 +37,6 @@ TABLE = _section().tables["steps"]
 
 
 def chart_of(report: Report) -> Picture:
-    """Return the chart of a report that has one."""
     ((picture,),) = (block.pictures for block in page_steps.chart_of(report, _steps_of(report)))
     return picture
 

@@ -56,7 +56,6 @@ def frames(**given: dict[str, list[Any]]) -> dict[str, pd.DataFrame]:
 
 
 def events(text: str) -> list[dict[str, Any]]:
-    """Return the events of a document."""
     found: list[dict[str, Any]] = json.loads(text)["traceEvents"]
     return found
 

@@ -15,13 +15,11 @@ from nsyswrap.render.rank_picture import PARTS, DrawnRanks
 
 
 def drawn(section: Section) -> DrawnRanks:
-    """Return the only picture of a section."""
     (found,) = rank_picture.pictures(section)
     return found
 
 
 def picture_of(count: int, late: int) -> DrawnRanks:
-    """Return the picture of a made job."""
     return drawn(rank_section(count, late, hand_made.WINDOW))
 
 
@@ -42,7 +40,6 @@ def numbers(shown: list[Shape], name: str) -> list[float]:
 
 
 def segments(view: DrawnRanks, row: int) -> list[Shape]:
-    """Return the segments of a rank."""
     (link,) = [one for one in shapes(view, "rank-row")[row].parts if one.tag == "a"]
     return [one for one in link.parts if one.tag == "g"]
 

@@ -12,7 +12,6 @@ FULL = hand_made.full_report()
 
 
 def rows_of(count: int, late: int) -> list[summary_model.Row]:
-    """Return the rows of a made job."""
     return summary_model.records(rank_section(count, late, hand_made.WINDOW).tables["ranks"])
 
 

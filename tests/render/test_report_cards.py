@@ -36,7 +36,6 @@ def card_of(*found: Finding, plan: Plan = NO_PLAN) -> Entry:
 
 
 def effect_of(card: Entry) -> Effect:
-    """Return the effect of a card."""
     assert card.effect is not None
     return card.effect
 

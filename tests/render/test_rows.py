@@ -7,7 +7,6 @@ from nsyswrap.render import rows
 
 
 def written(table: pd.DataFrame, *, aligned: bool = True) -> tuple[rows.ShownColumn, ...]:
-    """Return the columns of a table as text."""
     return rows.written(rows.plain_columns(table), aligned=aligned)
 
 

@@ -77,7 +77,6 @@ SNAPSHOTS: dict[str, Callable[[], str]] = {
 
 @cache
 def snapshot(name: str) -> bytes:
-    """Return the text of a snapshot."""
     return SNAPSHOTS[name]().encode("utf-8")
 
 

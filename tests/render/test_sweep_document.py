@@ -14,7 +14,6 @@ from nsyswrap.sweep.results import Sweep
 
 
 def render(form: str, sweep: Sweep) -> str:
-    """Return the sweep in one form."""
     return documents.render("sweep", form, sweep)
 
 

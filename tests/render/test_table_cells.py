@@ -14,7 +14,6 @@ def shown(frame: pd.DataFrame) -> TableView:
 
 
 def bars(table: pd.DataFrame, column: int) -> list[str]:
-    """Return the bars of a column."""
     return [row[column].bar for row in shown(table).rows]
 
 

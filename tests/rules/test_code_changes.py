@@ -73,7 +73,6 @@ def test_the_code_is_valid_and_its_lines_are_short(change: CodeChange) -> None:
 
 
 def calls(code: str) -> Iterator[ast.Call]:
-    """Yield the calls in some lines of code."""
     return (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call))
 
 

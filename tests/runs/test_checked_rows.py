@@ -38,7 +38,6 @@ def changed(path: Path, *values: tuple["Column[object]", object]) -> History:
 
 
 def read_all(history: History, folder: Path) -> None:
-    """Read all there is, as the commands do."""
     for row in history.runs():
         history.accounts(row), history.findings(row), history.facts(row)
         assert not row.has_steps or row.step_count
@@ -83,7 +82,6 @@ def test_a_wrong_value_goes_where_its_run_is_taken_again(tmp_path: Path) -> None
 
 
 def is_text(column: "Column[object]") -> bool:
-    """Return whether a column holds texts."""
     return not isinstance(column.type, Boolean | Integer | Double)
 
 

@@ -26,7 +26,6 @@ def sample() -> tuple[Report, dict[str, object]]:
 
 
 def everything(run: Run) -> str:
-    """Return all texts of a run."""
     return repr(dataclasses.asdict(run))
 
 

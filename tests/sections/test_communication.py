@@ -31,22 +31,18 @@ STEP, STEPS = 1000, 6
 
 
 def section(trace: Trace, start: int = 0, end: int = STEP * STEPS) -> Section:
-    """Return the section of an interval."""
     return run_section(communication, find_context(trace), window(start, end))
 
 
 def rows(found: Section) -> list[tuple[object, ...]]:
-    """Return the rows of the table."""
     return list(found.tables["kernels"].itertuples(index=False, name=None))
 
 
 def facts(found: Section) -> dict[str, object]:
-    """Return the facts by label."""
     return {fact.label: fact.value for fact in found.facts}
 
 
 def only(found: Section) -> Finding:
-    """Return the one finding."""
     (finding,) = found.findings
     return finding
 

@@ -33,7 +33,6 @@ FROM_PAGEABLE: dict[str, Any] = {"srcKind": PAGEABLE, "dstKind": DEVICE}
 
 
 def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
-    """Return the section of a window."""
     return run_section(copies, find_context(trace), window(start, end))
 
 
@@ -44,13 +43,11 @@ def rows(found: Section, *columns: str) -> list[tuple[object, ...]]:
 
 
 def value(found: Section, label: str) -> object:
-    """Return the value of a fact."""
     fact = found.fact(label)
     return None if fact is None else fact.value
 
 
 def main_states(trace: Trace) -> LabelledSpans:
-    """Return the states of the main thread."""
     return find_states(find_context(trace), window(0, 1000)).of(MAIN)
 
 

@@ -12,7 +12,6 @@ from nsyswrap.trace.tables import Trace
 
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
-    """Return the section of an interval."""
     return run_section(counters, find_context(trace), window(start, end))
 
 

@@ -17,17 +17,14 @@ from nsyswrap.trace.tables import Trace
 
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
-    """Return the section of an interval."""
     return run_section(cuda_graphs, find_context(trace), window(start, end))
 
 
 def launches(section: Section) -> list[dict[str, Any]]:
-    """Return the table of launches."""
     return [{str(name): each for name, each in row.items()} for row in section.tables["launches"].to_dict("records")]
 
 
 def value(section: Section, label: str) -> Any:  # noqa: ANN401 - a fact holds numbers and texts
-    """Return the value of a fact."""
     fact = section.fact(label)
     assert fact is not None
     return fact.value

@@ -20,7 +20,6 @@ OTHER = global_id(77)
 
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
-    """Return the section of an interval."""
     return run_section(device_memory, find_context(trace), window(start, end))
 
 
@@ -39,7 +38,6 @@ def training(steps: int = 20) -> ExportBuilder:
 
 
 def churn(trace: Trace, end: int = 200) -> list[Finding]:
-    """Return the findings of an interval."""
     return [finding for finding in section(trace, 0, end).findings if finding.rule == "memory/churn"]
 
 

@@ -16,7 +16,6 @@ SPLIT = ["wait_ns", "cuda_call_ns", "rest_ns", "unseen_ns"]
 
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
-    """Return the section of an interval."""
     return run_section(host_waits, find_context(trace), window(start, end))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from analysis_fixtures import idle_section, run_section, window
-from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, trace_of
+from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, thread, trace_of
 from host_records import record_of, recorded, thread_samples
 from made_steps import STEP, STEPS, US, each_step, findings_of, launched_at_once, made_loop
 from savings import ends_of
@@ -12,7 +12,7 @@ from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Finding, Severity
 from nsyswrap.report import choose_window
 from nsyswrap.rules import rule_of
-from nsyswrap.rules.idle import CPU, OTHER_PROGRAMS, OWN_THREADS, STILL_UNKNOWN, UNKNOWN
+from nsyswrap.rules.idle import CPU, FREED_BATCHES, LOCK, OTHER_PROGRAMS, OWN_THREADS, STILL_UNKNOWN, UNKNOWN
 from nsyswrap.rules.idle import LAUNCH_LESS as LAUNCH_LESS_OFTEN
 from nsyswrap.rules.rule import Advice
 from nsyswrap.rules.synchronization import IN_STEP, SMALL_COPIES
@@ -22,6 +22,7 @@ from nsyswrap.trace.tables import Trace
 
 LAUNCH_LESS = ("batch", "compile", "CUDA graphs", "fused")
 COPIES = 40
+OTHER = thread(4712)
 
 
 def found_on_idle_time(trace: Trace) -> dict[str, Finding]:
@@ -55,6 +56,37 @@ def test_cpu_code_between_launches_at_their_usual_pace_is_answered_with_fewer_la
     found = found_on_idle_time(trace_of(made))["idle/cpu"]
     assert found.lost_ns == 10 * STEP // (100 * US) * 40 * US
     assert found.advice == LAUNCH_LESS_OFTEN.advice
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "share", "freed"),
+    [
+        ("pt_data_pin", "munmap", 0.55, True),
+        ("pt_data_pin", "munmap", 0.45, False),
+        ("pt_data_pin", "read", 1.0, False),
+        ("other", "munmap", 1.0, False),
+        ("", "munmap", 1.0, False),
+    ],
+)
+def test_a_wait_for_the_thread_that_frees_batches_is_answered_with_smaller_batches(
+    name: str, call: str, share: float, *, freed: bool
+) -> None:
+    """Each step waits 400 us for a lock. Meanwhile, another thread is in a call for a share of the time."""
+    made = ExportBuilder().gpu()
+    if name:
+        made.thread_name(OTHER, name)
+    for number in range(STEPS):
+        begin = number * STEP
+        made.range(f"batch {number}", begin, begin + STEP)
+        made.kernel(begin + 10 * US, begin + 30 * US, launched=(begin + 5 * US, begin + 9 * US))
+        made.kernel(begin + 440 * US, begin + 900 * US, launched=(begin + 431 * US, begin + 435 * US))
+        made.os_call("pthread_cond_timedwait", begin + 30 * US, begin + 430 * US)
+        made.os_call(call, begin + 20 * US, begin + round((30 + 400 * share) * US), thread=OTHER)
+        made.os_call("poll", begin + 30 * US, begin + 430 * US, thread=thread(4713))
+    found = found_on_idle_time(trace_of(made))[LOCK.key]
+    assert found.advice == (FREED_BATCHES if freed else LOCK).advice
+    named = f"meanwhile, {name or 'thread 4712'} is in {call}"
+    assert [each.startswith(named) for each in found.evidence if "meanwhile" in each] == [True] * (call == "munmap")
 
 
 def small_copies(direction: str) -> ExportBuilder:

@@ -15,7 +15,6 @@ def rows_of(trace: Trace, start: int = 0, end: int = 1000) -> list[tuple[object,
 
 
 def facts_of(trace: Trace, start: int = 0, end: int = 1000) -> dict[str, object]:
-    """Return the facts of the section."""
     return {fact.label: fact.value for fact in run_section(launches, find_context(trace), window(start, end)).facts}
 
 

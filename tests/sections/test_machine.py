@@ -38,12 +38,10 @@ def marked(builder: ExportBuilder, text: str, start: int, end: int) -> ExportBui
 
 
 def report_of(trace: Trace, host: HostRecord = NO_RECORD) -> Report:
-    """Return the report of a trace, with samples of the host."""
     return build_report(trace, "", Settings(host=host))
 
 
 def machine(report: Report) -> Section:
-    """Return the section."""
     found = report.section("machine")
     assert found is not None
     return found

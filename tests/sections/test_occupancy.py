@@ -39,14 +39,12 @@ def section(trace: Trace, end: int = 1000) -> Section:
 
 
 def value(found: Section, label: str) -> object:
-    """Return the value of a fact."""
     fact = found.fact(label)
     assert isinstance(fact, Fact)
     return fact.value
 
 
 def row(found: Section, name: str) -> dict[str, object]:
-    """Return the row of one kernel."""
     table = found.tables["kernels"]
     return dict(table[table["name"] == name].iloc[0])
 
@@ -157,7 +155,6 @@ def test_a_window_without_kernels_has_no_estimates() -> None:
 
 
 def findings(trace: Trace, end: int = 1000 * US) -> dict[str, Finding]:
-    """Return the findings by rule."""
     return {finding.rule: finding for finding in section(trace, end).findings}
 
 
@@ -183,6 +180,15 @@ def test_few_warps_are_a_finding() -> None:
     (found,) = findings(trace_of(built)).values()
     assert (found.rule, found.lost_ns, found.saving) == ("occupancy/low", 400 * US, None)
     assert found.advice.startswith("Limited by registers. ")
+
+
+@pytest.mark.parametrize(("blocks", "threads", "registers"), [(67, 256, 32), (9000, 320, 96)])
+def test_half_of_the_multiprocessors_and_a_quarter_of_their_warps_are_enough(
+    blocks: int, threads: int, registers: int
+) -> None:
+    """The first grid has blocks for 67 of 132 multiprocessors. Of the second one, 20 of 64 warps fit."""
+    built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=blocks, blockX=threads, registers=registers)
+    assert findings(trace_of(built)) == {}
 
 
 def test_matrix_products_have_few_warps_by_choice() -> None:
@@ -237,7 +243,6 @@ def test_a_small_grid_is_not_a_finding_on_low_occupancy_as_well() -> None:
 
 
 def counted(start: list[int], end: list[int], blocks: list[int], multiprocessors: int) -> int:
-    """Return how many multiprocessors have a block, counted for each nanosecond."""
     running = [[b for s, e, b in zip(start, end, blocks, strict=True) if s <= at < e] for at in range(60)]
     return sum(min(sum(each), multiprocessors) for each in running)
 

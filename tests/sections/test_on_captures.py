@@ -221,7 +221,6 @@ def test_a_complete_capture_is_not_called_incomplete(name: str, wanted: str, rea
 
 
 def idle_by_cause(report: Report) -> dict[str, int]:
-    """Return idle time by cause."""
     section = report.section("idle")
     assert section
     return {str(k): int(v) for k, v in section.tables["attribution"].groupby("cause")["idle_ns"].sum().items()}
@@ -270,7 +269,6 @@ def test_a_graph_that_was_traced_neither_way_is_not_traced(name: str, real_trace
 
 
 def graph_time(trace: Trace, window: Window) -> int:
-    """Return the time of graphs inside a window."""
     operations = context_of(trace).operations
     is_graph = np.zeros(len(operations.start), bool)
     is_graph[operations.from_table(tables.GRAPHS)] = True

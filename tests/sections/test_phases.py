@@ -158,7 +158,6 @@ def test_idle_time_of_another_process_s_gpu_is_not_ours() -> None:
 
 
 def facts_of(context: TraceContext) -> dict[str, object]:
-    """Return the facts of the section."""
     return {fact.label: fact.value for fact in run_section(phases, context, window(0, 100)).facts}
 
 

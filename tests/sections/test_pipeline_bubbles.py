@@ -21,7 +21,6 @@ def communication_of(trace: Trace) -> Report:
 
 
 def bubbles(report: Report) -> list[Finding]:
-    """Return the findings on bubbles."""
     return [each for each in report.findings if each.rule == PIPELINE.key]
 
 

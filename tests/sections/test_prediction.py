@@ -25,12 +25,10 @@ AUTOGRAD = thread(4712)
 
 
 def simulated(trace: Trace, end: int, start: int = 0) -> Simulation:
-    """Return the simulation of a window."""
     return simulate_trace(trace, window(start, end))
 
 
 def spans(*pairs: tuple[int, int]) -> Spans:
-    """Return spans from pairs."""
     return Spans(np.array([first for first, _ in pairs]), np.array([last for _, last in pairs]))
 
 

@@ -30,7 +30,6 @@ def steps(count: int = 8, *, launches: int = 10, kernel: int = 5, ranges: bool =
 
 
 def fact(section: Section, name: str) -> float | None:
-    """Return the value of a fact."""
     found = section.fact(name)
     assert found is not None
     assert not isinstance(found.value, str)
@@ -38,7 +37,6 @@ def fact(section: Section, name: str) -> float | None:
 
 
 def section_of(trace: Trace, settings: Settings = MEASURED) -> Section:
-    """Return the section of a report of a trace."""
     found = build_report(trace, settings=settings).section("profiler_cost")
     assert found is not None
     return found

@@ -18,7 +18,6 @@ LINEAR = ("linear", "/opt/lib/python3.12/site-packages/torch/linear.py", 100)
 
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
-    """Return the section of an interval."""
     return run_section(python_lines, find_context(trace), window(start, end))
 
 

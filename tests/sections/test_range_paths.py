@@ -10,7 +10,6 @@ from nsyswrap.trace.tables import Trace
 
 
 def section(trace: Trace) -> Section:
-    """Return the section on ranges."""
     return run_section(ranges, find_context(trace), window(0, 1_000))
 
 

@@ -28,7 +28,6 @@ def section_of(trace: Trace) -> Section:
 
 
 def tables_of(report: Report, key: str) -> dict[str, pd.DataFrame]:
-    """Return the tables of a section of a report."""
     section = report.section(key)
     assert section is not None
     return dict(section.tables)

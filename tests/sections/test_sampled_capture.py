@@ -26,12 +26,10 @@ where metricName like :name and timestamp < :end and timestamp + 100000 > :start
 
 @pytest.fixture
 def report(real_report: RealReport) -> Report:
-    """Return the report of the capture."""
     return real_report(NAME)
 
 
 def section(report: Report, key: str) -> Section:
-    """Return a section that the report must have."""
     found = report.section(key)
     assert found is not None
     return found

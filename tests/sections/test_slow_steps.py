@@ -62,13 +62,11 @@ def section(trace: Trace, chosen: Window | None = None) -> Section:
 
 
 def only(trace: Trace) -> Finding:
-    """Return the one finding."""
     (found,) = section(trace).findings
     return found
 
 
 def value(found: Section, label: str) -> object:
-    """Return the value of a fact."""
     fact = found.fact(label)
     return None if fact is None else fact.value
 

@@ -24,7 +24,6 @@ OTHER_PID = 99
 
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
-    """Return the section of an interval."""
     return run_section(step_breakdown, find_context(trace), window(start, end))
 
 

@@ -43,7 +43,6 @@ def wordings() -> Iterator[tuple[str, Wording]]:
 
 
 def held(value: object) -> Iterator[Wording]:
-    """Yield the wordings in a value."""
     if isinstance(value, Wording):
         yield value
     elif isinstance(value, dict):

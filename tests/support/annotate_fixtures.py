@@ -42,7 +42,6 @@ class Recorder:
     names: dict[int, str] = field(default_factory=dict)
 
     def described(self, text: str, color: int) -> str:
-        """Return the text."""
         assert 0 <= color <= 0xFFFFFF
         return text
 
@@ -54,7 +53,6 @@ class Recorder:
         return number
 
     def steps(self) -> Iterator[str]:
-        """Yield the texts of steps."""
         return map("step {}".format, count())
 
     def end(self, domain: str, number: int) -> None:  # noqa: ARG002 - the signature of a sink
@@ -68,7 +66,6 @@ class Broken(Recorder):
     """Fails when a range is started."""
 
     def start(self, domain: str, described: str) -> int:  # noqa: ARG002 - the signature of a sink
-        """Fail."""
         raise OSError(f"no room for {described}")
 
 

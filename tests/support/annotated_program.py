@@ -24,11 +24,9 @@ class Samples(Dataset[tuple[torch.Tensor, int]]):  # type: ignore[misc]
     """Random vectors with a label."""
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return 96
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        """Return a sample, computed from its index."""
         return torch.randn(8, generator=torch.Generator().manual_seed(index)), index % 3
 
 
@@ -39,7 +37,6 @@ def batches(loader: DataLoader[object]) -> Iterator[list[torch.Tensor]]:
 
 
 def loader_of(modes: set[str]) -> DataLoader[object]:
-    """Return the loader for the modes."""
     workers = 2 if modes & {"workers", "persistent"} else 0
     workers = 1 if "spawned" in modes else workers
     sampler = DistributedSampler(Samples()) if "ddp" in modes else None
@@ -94,7 +91,6 @@ def main() -> None:
 
 
 def run(modes: set[str]) -> None:
-    """Train in some modes."""
     if "ddp" in modes:
         # Imported first: an optimizer would import it later, and then it would keep the group and its threads alive.
         importlib.import_module("torch._dynamo")

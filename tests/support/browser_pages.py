@@ -82,7 +82,6 @@ def page_of(report: Report) -> str:
 
 
 def write(report: Report, folder: Path, name: str = "report") -> Path:
-    """Write the page of a report."""
     path = folder / f"{name}.html"
     path.write_text(page_of(report), encoding="utf-8")
     return path

@@ -218,7 +218,6 @@ class Counter:
         return any(row.thread == thread and row.open_at(when) for row in rows)
 
     def state(self, thread: int, when: int) -> str:
-        """Return the state of a thread at a nanosecond."""
         rows = [*self.calls, *self.os_calls, *self.overheads]
         here = [row for row in rows if row.thread == thread and row.open_at(when)]
         names = {row.name for row in here}

@@ -180,7 +180,6 @@ def waits_ns(job: Pipeline, steps: int) -> list[int]:
 
 
 def built(job: Pipeline, steps: int) -> ExportBuilder:
-    """Return the export of all ranks."""
     made = ExportBuilder()
     for rank, its in enumerate(timed(job, steps)):
         process = global_id(FIRST_PID + rank)

@@ -111,7 +111,6 @@ class ExportBuilder:
         launched: tuple[int, int] | None = None,
         **columns: Value,
     ) -> Self:
-        """Add a kernel."""
         limits = {"registersPerThread": 32, "staticSharedMemory": 0, "dynamicSharedMemory": 0} | {
             f"{shape}{axis}": 1 for shape in ("grid", "block") for axis in "XYZ"
         }
@@ -214,7 +213,6 @@ class ExportBuilder:
         return self.row("SCHED_EVENTS", start=start, cpu=cpu, isSchedIn=int(running), thread=thread)
 
     def thread_name(self, thread: int, name: str | bytes) -> Self:
-        """Name a thread."""
         return self.row("ThreadNames", nameId=self.string(name), priority=20, thread=thread)
 
     # The machine and the session.

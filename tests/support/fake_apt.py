@@ -64,7 +64,6 @@ def apt_get(arguments: list[str]) -> int:
 
 
 def packages_of(name: str) -> list[str]:
-    """Return the files of a package."""
     folder = os.environ["FAKE_APT_PACKAGES"]
     files = sorted(each for each in os.listdir(folder) if each.startswith(f"{name}_") and each.endswith(".deb"))
     return [os.path.join(folder, each) for each in files]

@@ -129,7 +129,6 @@ def chosen(flags: dict[str, str], kernels: list[dict[str, Any]]) -> list[dict[st
 
 
 def function(name: str) -> str:
-    """Return the unqualified function name."""
     head = re.split(r"[<(]", re.sub(r"^void ", "", name))[0]
     return head.rpartition("::")[2]
 

@@ -77,7 +77,6 @@ class Firefox:
         self._buffer += part
 
     def send(self, command: str, **parameters: Any) -> Any:  # noqa: ANN401 - as the command has them
-        """Send a command and return its result."""
         self._count += 1
         message = json.dumps([0, self._count, command, parameters])
         self._connection.sendall(f"{len(message)}:{message}".encode())
@@ -91,11 +90,9 @@ class Firefox:
         self.send("WebDriver:Navigate", url=path.as_uri())
 
     def press(self, key: str) -> None:
-        """Press a key."""
         self.type(KEYS.get(key, key))
 
     def type(self, text: str) -> None:
-        """Type a text."""
         strokes = [{"type": kind, "value": letter} for letter in text for kind in ("keyDown", "keyUp")]
         self.send("WebDriver:PerformActions", actions=[{"type": "key", "id": "keys", "actions": strokes}])
 

@@ -135,7 +135,6 @@ def section_with(key: str, **tables: pd.DataFrame) -> Section:
 
 
 def names_table(*names: str) -> pd.DataFrame:
-    """Return a table of names and nanoseconds."""
     return pd.DataFrame({"name": list(names), "total_ns": [1_500 * (at + 1) for at in range(len(names))]})
 
 

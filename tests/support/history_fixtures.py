@@ -41,5 +41,4 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def history(database: str) -> History:
-    """Return an empty history."""
     return open_history(database)

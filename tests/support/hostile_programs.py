@@ -44,7 +44,6 @@ class Hostile(NamedTuple):
 
     @property
     def program(self) -> str:
-        """Return the whole program."""
         return self.with_steps(4)
 
     def with_steps(self, steps: int) -> str:

@@ -154,7 +154,6 @@ def run(
 
 
 def runs_armed(program: Program) -> bool:
-    """Return whether a program runs armed, too."""
     return program.file == OBSERVED or str(program) in ARMED_PROGRAMS
 
 

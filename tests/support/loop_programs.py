@@ -54,7 +54,6 @@ class Program:
         return self
 
     def kernels(self, *names: str, thread: int = MAIN, grid: int = 1) -> "Program":
-        """Launch kernels."""
         for name in names:
             self._call(KERNEL, name, grid, thread)
         return self
@@ -68,7 +67,6 @@ class Program:
         return self.kernels("ones").kernels(*names * count, thread=AUTOGRAD)
 
     def to_device(self, size: int = 4096) -> "Program":
-        """Copy to the device."""
         return self._call(TO_DEVICE, "to device", size, MAIN)
 
     def to_host(self, size: int = 4) -> "Program":
@@ -80,7 +78,6 @@ class Program:
         return self._call(OTHER, "memset", 0, MAIN)
 
     def wait(self) -> "Program":
-        """Wait for the device."""
         return self._call(WAIT, "wait", 0, MAIN)
 
     def _call(self, kind: int, name: str, shape: int, thread: int) -> "Program":

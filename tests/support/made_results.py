@@ -61,7 +61,6 @@ def hostile_captures() -> ManyCaptures:
 
 
 def captures_without_gpu() -> ManyCaptures:
-    """Return one capture without GPU work."""
     none = dict.fromkeys(made_sums().ledger, 0)
     return totals_of([("a", made_sums(gpus=(), ledger=none, idle={}, findings=(), kernels=(), step_ns=None))])
 
@@ -97,7 +96,6 @@ def regressed(name: str = "run", count: int = 20) -> Gate:
 
 
 def trend(levels_ms: tuple[float, ...], program: Program = IDENTITY, runs: int = 16, commits: int = 4) -> Trend:
-    """Return a program with so many runs at each level."""
     made = []
     for at in range(len(levels_ms) * runs):
         ms = levels_ms[at // runs] * (1 + NOISE[at * 5 % 8] / 100)
@@ -106,12 +104,10 @@ def trend(levels_ms: tuple[float, ...], program: Program = IDENTITY, runs: int =
 
 
 def history(*trends: Trend, others: tuple[ListedProgram, ...] = ()) -> HistoryPage:
-    """Return the history of programs."""
     return HistoryPage(trends, {}, others, sum(one.run_count for one in trends))
 
 
 def hostile_history() -> HistoryPage:
-    """Return a history in which each text is hostile."""
     program = Program("<script>alert(1)</script>\u202e.py", '"><img src=x>', "<b>", 1, 1, "", "")
     return history(trend((10.0, 10.5), program), others=(ListedProgram(program, 3, "<i>"),))
 

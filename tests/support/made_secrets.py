@@ -12,7 +12,6 @@ UPPER = "B3K9Q2E7T5U1"
 
 
 def some(count: int, letters: str = MIXED) -> str:
-    """Return some of the letters, again and again."""
     return "".join(islice(cycle(letters), count))
 
 

@@ -57,7 +57,6 @@ def made_run(cell: str, step_ms: float, number: int = 1, *, loader_ms: float = 0
 
 
 def failed_run(cell: str, ending: Ending = Ending.MEMORY, reason: str = "CUDA out of memory.") -> CellRun:
-    """Return a run that was not measured."""
     return CellRun(cell, 1, ending, reason, wall_s=5.0, started_utc="2026-11-22T09:00:00Z")
 
 

@@ -29,7 +29,6 @@ def kernel(name: str, opcodes: dict[str, int] | None = None, **counts: float) ->
 
 
 def fake_ncu(path: Path, version: str = "") -> Path:
-    """Create a fake ncu at a path."""
     set_version = f"FAKE_NCU_VERSION={version} " if version else ""
     return executable(path, f'#!/bin/sh\n{set_version}exec "{sys.executable}" "{FAKE}" "$@"\n')
 

@@ -24,7 +24,6 @@ def argument(value: Any) -> Argument:  # noqa: ANN401 - whatever an operator tak
 
 
 def recorded(function: object, args: Sequence[Any], result: object) -> RecordedOperator:
-    """Return a call of an operator."""
     outputs = result if isinstance(result, tuple) else (result,)
     name = str(function).removeprefix("aten.").partition(".")[0]
     return RecordedOperator(f"aten::{name}", inputs=tuple(map(argument, args)), outputs=tuple(map(argument, outputs)))
@@ -60,7 +59,6 @@ def counted(run: Callable[[], Any]) -> tuple[int, int]:
 
 
 def models() -> Iterator[tuple[str, nn.Module, torch.Tensor]]:
-    """Yield models with an input each."""
     yield "linear", nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)), torch.rand(3, 5, 8)
     yield "convolutions", nn.Sequential(nn.Conv2d(3, 4, 3, stride=2), nn.Conv2d(4, 6, 1)), torch.rand(2, 3, 9, 8)
     yield "one dimension", nn.Conv1d(3, 4, 3, padding=1), torch.rand(2, 3, 9)

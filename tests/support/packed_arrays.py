@@ -14,7 +14,6 @@ def inflated(text: str) -> tuple[dict[str, Any], bytes]:
 
 
 def numbers(arrays: bytes, packed: dict[str, int]) -> list[int]:
-    """Return the numbers of one array."""
     count = packed["n"]
     found = [0] * count
     for plane in range(packed["w"]):

@@ -45,7 +45,6 @@ class Page(HTMLParser):
 
     @property
     def ids(self) -> list[str]:
-        """Return the ids of the page in order."""
         return [attributes["id"] for _, attributes in self.elements if "id" in attributes]
 
     @property

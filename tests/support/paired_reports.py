@@ -95,17 +95,14 @@ def with_findings(whole: Report, *findings: tuple[str, Severity, int]) -> Report
 
 
 def with_session(whole: Report, **fields: Any) -> Report:  # noqa: ANN401 - any field of the session
-    """Return a report with other properties of the session."""
     return replace(whole, session=replace(whole.session, **fields))
 
 
 def side(whole: Report, name: str = "base") -> Side:
-    """Return a report as one side of a comparison."""
     return Side.of(name, [whole])
 
 
 def compared(base: Report, new: Report, **options: Any) -> Comparison:  # noqa: ANN401 - any option
-    """Return the comparison of two reports."""
     return compare_reports([base], [new], ("before", "after"), ComparisonOptions(**options))
 
 

@@ -171,5 +171,4 @@ def random_trace(sketch: Sketch, shift: int = 0, shuffle: int | None = None) -> 
 
 @lru_cache(maxsize=_KEPT)
 def context_of(sketch: Sketch) -> TraceContext:
-    """Return the context of the trace of a sketch."""
     return find_context(random_trace(sketch))

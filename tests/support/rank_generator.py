@@ -81,16 +81,13 @@ class Job:
 
     @property
     def ranks(self) -> int:
-        """Return the number of ranks."""
         return len(self.delays)
 
     @property
     def steps(self) -> int:
-        """Return the number of steps."""
         return len(self.delays[0])
 
     def clock(self, rank: int) -> Clock:
-        """Return the clock of a rank."""
         return self.clocks[rank] if rank < len(self.clocks) else Clock()
 
 
@@ -112,7 +109,6 @@ class Schedule:
 
 
 def schedule(job: Job) -> Schedule:
-    """Return when each rank does what."""
     shape = (job.steps, job.ranks)
     begin, ready = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     starts, ends = np.zeros((*shape, job.buckets), np.int64), np.zeros((*shape, job.buckets), np.int64)
@@ -132,7 +128,6 @@ def schedule(job: Job) -> Schedule:
 
 
 def built(job: Job, rank: int, times: Schedule) -> ExportBuilder:
-    """Return the export of one rank."""
     clock, made = job.clock(rank), ExportBuilder()
     process, main = global_id(FIRST_PID + rank), global_id(FIRST_PID + rank, FIRST_PID + rank)
     about = {"device": 0, "process": process, "thread": main}
@@ -179,7 +174,6 @@ def exports(job: Job, folder: Path) -> list[Path]:
 
 
 def reports(job: Job, folder: Path) -> list[RankReport]:
-    """Return the report of each rank that is not lost."""
     kept = [rank for rank in range(job.ranks) if rank not in job.lost]
     return [
         RankReport(f"rank-{rank}", load_export(path), rank, job.ranks)

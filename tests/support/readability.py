@@ -79,7 +79,6 @@ def of_commands() -> Iterator[str]:
 
 
 def commands(group: click.Command) -> Iterator[click.Command]:
-    """Yield a command and all commands below it."""
     yield group
     if isinstance(group, click.Group):
         context = click.Context(group)

@@ -6,7 +6,6 @@ from nsyswrap.what_if.saving import Saving
 
 
 def saving_of(found: Finding | Saving) -> Interval[int]:
-    """Return the saving of a finding that has one."""
     interval = found.saving if isinstance(found, Finding) else found.time
     assert interval is not None
     return interval

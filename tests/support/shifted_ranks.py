@@ -40,7 +40,6 @@ class ShiftedRanks:
     step_us: int = 1000
 
     def built(self) -> ExportBuilder:
-        """Return the export of all ranks."""
         made = ExportBuilder().session()
         for rank, steps in enumerate(self.compute_us):
             made.gpu(rank)

@@ -54,7 +54,6 @@ class Machine:
     ended: int = START
 
     def run(self, acts: tuple[Act, ...]) -> "Machine":
-        """Run a program."""
         for act in acts:
             self.now += act.work
             getattr(self, act.do)(act)
@@ -62,7 +61,6 @@ class Machine:
         return self
 
     def launch(self, act: Act) -> None:
-        """Launch a kernel."""
         returned = self.now + CALL
         begin = max(returned + LATENCY, self.free.get(act.stream, START - GAP) + GAP)
         self.free[act.stream] = begin + act.length
@@ -72,7 +70,6 @@ class Machine:
         self.now, self.ended = returned, max(self.ended, begin + act.length)
 
     def wait(self, _: Act) -> None:
-        """Wait for all streams."""
         returned = max(self.now + CALL, max(self.free.values(), default=START - WAKE) + WAKE)
         self.builder.call("cudaDeviceSynchronize", self.now, returned, thread=self.thread)
         self.now = returned

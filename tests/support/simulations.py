@@ -27,7 +27,6 @@ def simulate(context: TraceContext, window: Window | None = None) -> Simulation:
 
 
 def simulate_trace(trace: Trace, window: Window | None = None) -> Simulation:
-    """Return the simulation of a window of a trace."""
     return simulate(find_context(trace), window)
 
 

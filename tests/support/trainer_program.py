@@ -24,7 +24,6 @@ class Named(Dataset[dict[str, Any]]):  # type: ignore[misc]
         return len(DATA)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return a sample."""
         return dict(zip(("inputs", "labels"), DATA[index], strict=True))
 
 
@@ -42,7 +41,6 @@ class Classifier(nn.Module):  # type: ignore[misc]
 
 
 def lightning(steps: int) -> int:
-    """Train with Lightning."""
     from lightning import pytorch as pl
 
     class Module(pl.LightningModule):  # type: ignore[misc]
@@ -68,7 +66,6 @@ def lightning(steps: int) -> int:
 
 
 def transformers(steps: int) -> int:
-    """Train with Transformers."""
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
@@ -88,7 +85,6 @@ def transformers(steps: int) -> int:
 
 
 def accelerate(steps: int) -> int:
-    """Train with Accelerate."""
     from accelerate import Accelerator
 
     accelerator, model, taken = Accelerator(cpu=True, gradient_accumulation_steps=2), Classifier(), 0

@@ -30,7 +30,6 @@ class Slow(TensorDataset):  # type: ignore[misc]
     """Samples that take ten milliseconds each, without a core."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
-        """Return a sample."""
         time.sleep(0.01)
         found: tuple[torch.Tensor, ...] = super().__getitem__(index)
         return found
@@ -56,7 +55,6 @@ class Strict(torch.optim.AdamW):  # type: ignore[misc]
 
 
 def main(steps: int, modes: set[str]) -> None:
-    """Train for some steps."""
     torch.manual_seed(1)
     layers = [nn.Linear(4, 4) for _ in range(200 if "many" in modes else 2)]
     model = nn.Sequential(*layers)

@@ -6,7 +6,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def main() -> None:
-    """Train."""
     distributed.init_process_group("gloo")
     torch.manual_seed(1)
     model = DistributedDataParallel(nn.Sequential(*(nn.Linear(4, 4) for _ in range(4))))

@@ -201,7 +201,6 @@ class Change(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the changed program."""
         found = BASES[self.base]
         for old, new in self.edits:
             if old not in found:

@@ -57,7 +57,6 @@ class Exemption:
     why: str
 
     def covers(self, hit: "Hit") -> bool:
-        """Whether a hit is in this place."""
         return hit.path.match(self.path) and self.line.search(hit.line) is not None
 
 
@@ -83,7 +82,6 @@ class Hit:
 
 
 def word_list(path: Path = LIST) -> tuple[list[Word], list[Exemption]]:
-    """Return the words and the exemptions of the list."""
     listed = tomllib.loads(path.read_text())
     words = [
         Word(_compiled(each["pattern"]), each["use"], each.get("scope", "prose"), each.get("case", False))

@@ -33,18 +33,15 @@ CAPTURES = ("alexnet_data_parallel_2gpu", "cnn_amp", "cuda_graph_graph_trace", "
 
 
 def timeline_of(report: Report) -> tuple[Report, TimelineData]:
-    """Return a report and its timeline."""
     assert report.timeline is not None
     return report, report.timeline
 
 
 def drawn(trace: Trace, window: str = "all") -> tuple[Report, TimelineData]:
-    """Return the report of a trace and its timeline."""
     return timeline_of(build_report(trace, window, with_timeline=True))
 
 
 def rows_of(data: TimelineData, kind: str) -> list[TimelineRow]:
-    """Return the rows of one kind."""
     return [row for row in data.rows if row.kind == kind]
 
 

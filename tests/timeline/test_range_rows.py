@@ -21,7 +21,6 @@ def grid(end: int) -> Grid:
 
 
 def found(context: TraceContext, end: int) -> range_rows.RangeRows:
-    """Return the rows of all threads."""
     threads = np.unique(array(context.trace[tables.RANGES], "thread")).tolist()
     return range_rows.range_rows(context, grid(end), threads)
 

@@ -34,7 +34,6 @@ def loop(step: int, wait: int, steps: int = 10, *, late: int = 0) -> ExportBuild
 
 
 def report(builder: ExportBuilder) -> Report:
-    """Return the report of a built export."""
     return build_report(trace_of(builder))
 
 

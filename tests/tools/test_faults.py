@@ -63,7 +63,6 @@ def rules() -> dict[str, str]:
 
 @cache
 def verdict(name: str) -> Any:  # noqa: ANN401 - of a module that is imported as a program
-    """Return the verdict on a fault."""
     return importlib.import_module("fault_table").judge(name, rules()[name], *reports(name))
 
 

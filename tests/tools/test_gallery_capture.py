@@ -115,7 +115,6 @@ def test_nsys_exports_the_same_tables_of_a_masked_capture(nsys: Nsys, tmp_path: 
 
 
 def tables(export: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Return the rows of each table of an export."""
     with closing(sqlite3.connect(export)) as database:
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         return {name: database.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}  # noqa: S608

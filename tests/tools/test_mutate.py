@@ -17,7 +17,6 @@ def f(x: float) -> bool:
 
 
 def changes(path: Path) -> dict[str, bytes]:
-    """Return the changed sources by their changes."""
     return {each.label: each.source for each in tool.mutations(path)}
 
 

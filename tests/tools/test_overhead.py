@@ -16,7 +16,6 @@ MS = 1_000_000
 
 
 def tool(name: str) -> ModuleType:
-    """Return a program of tools/ as a module."""
     sys.path.insert(0, str(TOOLS))
     try:
         spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
@@ -55,7 +54,6 @@ def run(
 
 
 def row(fault: dict[str, Any], fix: dict[str, Any] | None = None, *rules: str) -> dict[str, Any]:
-    """Return the row of a program."""
     return {"program": "faults.some_program", "rules": rules, "fault": fault} | ({} if fix is None else {"fix": fix})
 
 
@@ -107,7 +105,6 @@ for _ in range(2 if kind == "once" else 1):
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """Return a program that takes turns."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     return path

@@ -24,7 +24,6 @@ HARMLESS = {b"PATH", b"HOME", b"LANG", b"PWD", b"LD_LIBRARY_PATH", b"PYTHONPATH"
 
 
 def report(sample: Path) -> dict[str, Any]:
-    """Return the report of a sample."""
     found: dict[str, Any] = json.loads((sample / "report.json").read_text())
     return found
 

@@ -28,7 +28,6 @@ def calls(trace: Trace) -> list[tuple[int, int, int, str]]:
 
 
 def called(table: str, name: str, start: int | None, end: int | None, builder: ExportBuilder) -> ExportBuilder:
-    """Add a call to a table."""
     return builder.row(table, start=start, end=end, thread=MAIN, textId=builder.string(name))
 
 

@@ -303,6 +303,18 @@ def test_a_fused_optimizer_moves_less_memory_and_has_no_short_kernels() -> None:
     assert change.factor == pytest.approx([7 / 18, 7 / 18, 0])
 
 
+def test_beside_a_fused_optimizer_only_short_kernels_and_their_launches_go() -> None:
+    """The fused kernel of 180 µs stays, and so does a long one; two short ones and 10 µs before each launch go."""
+    builder = ExportBuilder().range("optimizer", 0, 40 * US)
+    builder.kernel(10 * US, 190 * US, "FusedAdamMathFunctor<float>", launched=called(0))
+    builder.kernel(191 * US, 221 * US, launched=called(10 * US))
+    builder.kernel(222 * US, 227 * US, launched=called(20 * US)).kernel(228 * US, 233 * US, launched=called(30 * US))
+    change = fused_optimizer(simulate_trace(trace_of(builder), WHOLE)).change
+    assert change.operations.tolist() == [2, 3]
+    assert change.factor == pytest.approx([0, 0])
+    assert saved(trace_of(builder), fused_optimizer) == 12
+
+
 def test_a_run_that_cannot_be_simulated_has_no_predicted_saving() -> None:
     """The kernel has no known launch, so the change is not simulated at all."""
 

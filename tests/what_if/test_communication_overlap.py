@@ -62,7 +62,6 @@ def beside(simulation: Simulation) -> WhatIf:
 
 
 def collectives_of(context: TraceContext, device: int = 0) -> Indices:
-    """Return the collectives of a GPU."""
     operations = context.operations
     return np.flatnonzero((operations.kind == COMMUNICATION) & (operations.device_id == device))
 

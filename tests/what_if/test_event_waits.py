@@ -28,7 +28,6 @@ class Program(ExportBuilder):
         return self.row(RECORDS, **common | columns)
 
     def waited(self, event: int, start: int, end: int, name: str = "cudaEventSynchronize") -> "Program":
-        """Wait for an event."""
         self.call(name, start, end, correlation=start + 20_000)
         columns = {"start": start, "end": end, "process": PROCESS, "correlation": start + 20_000, "eventId": event}
         return self.row(WAITS, device=0, stream=NO_ID, **columns)

@@ -29,7 +29,6 @@ pieces = st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 120)), max_size
 
 
 def simulation_of(program: tuple[Act, ...], folder: Path) -> Simulation:
-    """Return the simulation of a program."""
     machine = Machine().run(program)
     context = find_context(load_export(machine.builder.write(folder / "program.sqlite")))
     return simulate(context, window(START, max(machine.now, machine.ended)))

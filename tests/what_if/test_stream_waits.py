@@ -23,13 +23,11 @@ class Program(ExportBuilder):
     """An export with calls that record events, and calls that make a stream wait for them."""
 
     def recorded(self, event: int, at: int, stream: int = COMPUTING) -> "Program":
-        """Record an event in a stream."""
         self.call("cudaEventRecord", at, at + 2, correlation=at + 10_000, thread=MAIN)
         columns = {"process": PROCESS, "correlation": at + 10_000, "eventId": event, "device": 0}
         return self.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", stream=stream, **columns)
 
     def waits(self, event: int, at: int, stream: int = SENDING) -> "Program":
-        """Make a stream wait for an event."""
         self.call("cudaStreamWaitEvent", at, at + 2, correlation=at + 20_000, thread=MAIN)
         columns = {"start": at, "end": at + 2, "process": PROCESS, "correlation": at + 20_000, "eventId": event}
         return self.row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", stream=stream, device=0, **columns)

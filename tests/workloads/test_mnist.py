@@ -146,7 +146,6 @@ class Middle:
         return np.full(size, (low + high) / 2)
 
     def standard_normal(self, shape: tuple[int, ...], dtype: type[np.float32]) -> npt.NDArray[np.float32]:
-        """Return zeros."""
         return np.zeros(shape, dtype)
 
 

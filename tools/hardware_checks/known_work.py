@@ -34,7 +34,6 @@ class Case(NamedTuple):
 
 
 def numbers(*shape: int, kind: torch.dtype = FULL) -> Tensor:
-    """Return random numbers."""
     return torch.rand(*shape, device=DEVICE).to(kind)
 
 

@@ -60,7 +60,6 @@ def events_in(trace: Mapping[str, Any]) -> list[Event]:
 
 
 def host_steps(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """Return the steps as the host sees them."""
     steps = [each for each in events if each.name.startswith(STEP) and each.category == "user_annotation"]
     return sorted((each.start, each.end) for each in steps)
 
@@ -106,7 +105,6 @@ def breakdown(events: Sequence[Event], steps: Sequence[tuple[int, int]]) -> dict
 
 
 def spans_of(events: Sequence[Event]) -> Spans:
-    """Return when any of the events is open."""
     return merge(np.array([each.start for each in events], np.int64), np.array([each.end for each in events], np.int64))
 
 

@@ -62,7 +62,6 @@ def exceptions(name: str, result: Result) -> list[str]:
 
 
 def table(results: Mapping[str, Result]) -> str:
-    """Return both tables."""
     lines = [f"| {' | '.join(HEADS)} |", f"|{'---|' * len(HEADS)}"]
     lines += [row(name, result) for name, result in results.items()]
     listed = [line for name, result in results.items() for line in exceptions(name, result)]

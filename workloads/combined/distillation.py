@@ -25,7 +25,6 @@ def network(run: training.Run, width: int, layers: int) -> nn.Sequential:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     if "tf32" not in fixed:
         torch.set_float32_matmul_precision("highest")
@@ -39,11 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
             with torch.no_grad():
                 wanted = teacher(inputs)
             loss = functional.mse_loss(pupil(inputs), wanted)
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
         if "cache" not in fixed and run.device.type == "cuda":
             with common.phase("tidy"):
                 torch.cuda.empty_cache()

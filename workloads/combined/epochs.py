@@ -23,7 +23,6 @@ WIDTH, LAYERS, EPOCH, STEPS = 2048, 20, 6, 36
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     batches = samples.loader(samples.Waves(EPOCH * samples.BATCH, 0), run.size(4, 2), run, persistent="kept" in fixed)
     model = switches.normed(run, samples.FEATURES, WIDTH, LAYERS)

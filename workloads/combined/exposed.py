@@ -16,7 +16,6 @@ STEPS = 20
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     if "tf32" not in fixed:
         torch.set_float32_matmul_precision("highest")

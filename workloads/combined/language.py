@@ -18,7 +18,6 @@ ROWS, TOKENS, WIDTH, LAYERS, STEPS = 32, 512, 1024, 3, 24
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     model = models.encoder(run, WIDTH, LAYERS)
     optimizer = training.sgd(model, run)

@@ -19,7 +19,6 @@ IMAGES, CHANNELS, SIDE, LAYERS, STEPS = 64, 128, 56, 8, 24
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     form = torch.channels_last if "layout" in fixed else torch.contiguous_format
     channels, side = run.size(CHANNELS, 8), run.size(SIDE, 8)

@@ -29,11 +29,9 @@ class Pictures:
     """Filtered noise as small pictures with three channels."""
 
     def __init__(self, length: int) -> None:
-        """Take the number of pictures."""
         self.waves = samples.Waves(length, samples.OCTAVES)
 
     def __len__(self) -> int:
-        """Return the number of pictures."""
         return len(self.waves)
 
     def __getitem__(self, index: int) -> Tensor:
@@ -42,7 +40,6 @@ class Pictures:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     images = run.size(IMAGES, 2)
     workers = run.size(12, 2) if "workers" in fixed else 1
@@ -60,11 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
             batch = batch.to(run.device, non_blocking=True, memory_format=torch.channels_last)
         with common.phase("forward"):
             loss = functional.mse_loss(model(batch).mean(1), batch.mean(1))
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f} with {', '.join(sorted(fixed)) or 'nothing'} fixed")
 
 

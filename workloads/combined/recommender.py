@@ -26,7 +26,6 @@ class Recommender(nn.Module):  # type: ignore[misc]
     """Embeddings of what is chosen, beside what is measured, through linear layers."""
 
     def __init__(self, run: training.Run) -> None:
-        """Make the layers on the device of the run."""
         super().__init__()
         tables, width, hidden = run.size(TABLES, 3), run.size(WIDTH, 4), run.size(HIDDEN)
         self.entries = run.size(ENTRIES)
@@ -44,7 +43,6 @@ class Recommender(nn.Module):  # type: ignore[misc]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     model = Recommender(run)
     optimizer = switches.adam(model, run, fused="optimizer" in fixed)

@@ -19,7 +19,6 @@ ROWS, INSTANTS, FEATURES, HIDDEN, LAYERS, STEPS = 64, 200, 2048, 1024, 2, 24
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     features, hidden = run.size(FEATURES), run.size(HIDDEN)
     network = nn.GRU(features, hidden, num_layers=LAYERS, batch_first=True).to(run.device)
@@ -32,11 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
         batch = next(batches)
         with common.phase("forward"):
             loss = functional.mse_loss(head(network(batch)[0][:, -1]), wanted)
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
         if "cache" not in fixed and run.device.type == "cuda":
             with common.phase("tidy"):
                 torch.cuda.empty_cache()

@@ -28,7 +28,6 @@ WIDTH, LAYERS, STEPS = 2048, 20, 24
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     workers = run.size(12, 2) if "workers" in fixed else 1
     batches = samples.loader(samples.Waves(run.steps * samples.BATCH, samples.OCTAVES), workers, run)

@@ -17,7 +17,6 @@ VOCABULARY, WIDTH, LAYERS, ROWS, LENGTH, STEPS = 4096, 768, 12, 32, 512, 14
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run, fixed = switches.started(__doc__, arguments, FAULTS, STEPS)
     width = run.size(WIDTH)
     config = BertConfig(

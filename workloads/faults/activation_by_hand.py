@@ -21,12 +21,10 @@ class Gelu(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """GELU by hand."""
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the rows with the activation."""
         return 0.5 * rows * (1 + torch.erf(rows / math.sqrt(2)))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     layers: list[nn.Module] = []

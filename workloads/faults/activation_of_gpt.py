@@ -13,7 +13,6 @@ WIDTH, LAYERS, ROWS, LENGTH = 1024, 4, 16, 1024
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     activation = "gelu_pytorch_tanh" if run.fixed else "gelu_new"
     made = gpt.config(run, WIDTH, LAYERS, LENGTH, activation_function=activation)

@@ -25,14 +25,12 @@ class Layers(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.layers, self.kept = layers, kept
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return what the last layer returns."""
         for layer in self.layers:
             hidden = layer(hidden) if self.kept else checkpoint(layer, hidden, use_reentrant=False)
         return hidden
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     model = Layers(models.encoder(run, WIDTH, LAYERS), kept=run.fixed)
     optimizer = training.sgd(model, run)

@@ -16,7 +16,6 @@ VOCABULARY, WIDTH, LAYERS, ROWS, LENGTH, STEPS = 4096, 1024, 8, 32, 512, 14
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments, STEPS)
     width = run.size(WIDTH)
     config = T5Config(

@@ -16,16 +16,11 @@ WIDTH, ROWS = 4096, 4096
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    width = run.size(WIDTH)
-    model = training.network(run, width, WIDTH)
-    optimizer = training.sgd(model, run)
-    inputs = training.rows(run, run.size(ROWS), width)
-    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    step = training.usual_step(run, WIDTH, ROWS)
     loss = torch.zeros(())
     for _ in training.steps(run):
-        loss = training.train(model, optimizer, inputs, wanted)
+        loss = step()
         if not run.fixed and run.device.type == "cuda":
             with common.phase("tidy"):
                 torch.cuda.empty_cache()

@@ -41,7 +41,6 @@ class Attention(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width, head = run.size(WIDTH), run.size(HEAD, 8)
     made = [Attention(width, head, fused=run.fixed) for _ in range(run.size(LAYERS, 2))]

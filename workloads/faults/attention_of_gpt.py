@@ -13,7 +13,6 @@ WIDTH, LAYERS, ROWS, LENGTH = 1024, 4, 4, 2048
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     made = gpt.config(run, WIDTH, LAYERS, LENGTH, attn_implementation="sdpa" if run.fixed else "eager")
     loss = trainer_loop.train(run, gpt.model(run, made), [gpt.batch(run, made, ROWS)])

@@ -22,7 +22,6 @@ class Attributes(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A vision transformer with one score for each attribute."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         super().__init__()
         width = run.size(WIDTH)
         config = ViTConfig(
@@ -50,7 +49,6 @@ class Attributes(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments, STEPS)
     images, side = run.size(IMAGES, 2), run.size(SIDE, PATCH * 2)
     batch = {

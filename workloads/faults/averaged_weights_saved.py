@@ -37,7 +37,6 @@ def pictures(run: Run) -> tuple[nn.Module, torch.Tensor]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     model, images = pictures(run)
     average = {name: value.detach().clone() for name, value in model.named_parameters()}

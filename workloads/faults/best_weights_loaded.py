@@ -23,7 +23,6 @@ FEATURES, CODE, ROWS, EVERY = 4096, 256, 4096, 3
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     features, code = run.size(FEATURES, 2 * training.ON_CPU), run.size(CODE)
     middle = features // 2

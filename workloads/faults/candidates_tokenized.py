@@ -22,7 +22,6 @@ class Ranking(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """The mean of embedded tokens, and layers that make a score of it."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         super().__init__()
         width = run.size(WIDTH, 256)
         self.embedded = nn.Embedding(texts.WORDS + 1, width)
@@ -35,7 +34,6 @@ class Ranking(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     model = Ranking(run).to(run.device)
     optimizer = training.sgd(model, run)

@@ -19,7 +19,6 @@ MICRO_BATCHES, WIDTH, ROWS, LAYERS = 3, 8192, 512, 3
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH, LAYERS)
@@ -32,11 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
             for inputs in batches:
                 with common.phase("forward"), torch.autocast(run.device.type, torch.bfloat16):
                     loss = functional.mse_loss(model(inputs).float(), wanted)
-                with common.phase("backward"):
-                    loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+                training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

@@ -20,7 +20,6 @@ MICRO_BATCHES, WIDTH, ROWS, LAYERS = 3, 8192, 512, 3
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     library = Accelerator(mixed_precision="bf16", cpu=run.device.type == "cpu")

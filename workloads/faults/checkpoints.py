@@ -16,7 +16,6 @@ WIDTH, LAYERS, IMAGES, SIDE, PATCH, EVERY, STEPS = 768, 6, 128, 224, 16, 8, 32
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments, STEPS)
     width, side = run.size(WIDTH), run.size(SIDE, PATCH * 2)
     config = ViTConfig(

@@ -16,7 +16,6 @@ VOCABULARY, WIDTH, LAYERS, ROWS, LENGTH = 8192, 2048, 6, 8, 1024
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     config = LlamaConfig(

@@ -18,18 +18,13 @@ WIDTH, ROWS, OBJECTS = 4096, 4096, 300_000
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     table: list[dict[str, Any]] = [{"row": number, "seen": [number]} for number in range(run.size(OBJECTS, 1000))]
     gc.disable()
-    width = run.size(WIDTH)
-    model = training.network(run, width, WIDTH)
-    optimizer = training.sgd(model, run)
-    inputs = training.rows(run, run.size(ROWS), width)
-    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    step = training.usual_step(run, WIDTH, ROWS)
     loss = torch.zeros(())
     for number in training.steps(run):
-        loss = training.train(model, optimizer, inputs, wanted)
+        loss = step()
         table[number % len(table)]["seen"].append(number)
         if not run.fixed:
             gc.collect()

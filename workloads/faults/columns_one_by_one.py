@@ -22,7 +22,6 @@ class Followed:
     """The mean and the spread of columns over time."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         self.columns = run.size(COLUMNS, 4)
         self.mean = torch.zeros(self.columns, device=run.device)
         self.spread = torch.ones(self.columns, device=run.device)
@@ -41,7 +40,6 @@ class Followed:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Follow the columns, and print the mean spread."""
     run = training.started(__doc__, arguments, STEPS)
     values, weight = (training.rows(run, run.size(size), run.size(WIDTH)) for size in (ROWS, WIDTH))
     weight /= weight.sum(0)

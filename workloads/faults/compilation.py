@@ -29,7 +29,6 @@ def fade(values: Tensor, rate: float, number: int | None) -> Tensor:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     # A kernel that an earlier run left on the disk would not be compiled.
     os.environ["USE_PYTORCH_KERNEL_CACHE"] = "0"

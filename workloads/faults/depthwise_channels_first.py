@@ -16,7 +16,6 @@ IMAGES, CHANNELS, SIDE, LAYERS, KERNEL = 64, 256, 56, 6, 7
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     form = torch.channels_last if run.fixed else torch.contiguous_format
     channels, side = run.size(CHANNELS, 8), run.size(SIDE, 8)

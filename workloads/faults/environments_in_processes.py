@@ -49,7 +49,6 @@ def positions(pipes: list[Connection]) -> Tensor:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     hidden = run.size(HIDDEN, training.ON_CPU)
     layers = (nn.Linear(FEATURES, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, 2))

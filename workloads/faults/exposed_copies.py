@@ -12,7 +12,6 @@ EXPECTS = {"": ("copies/exposed",), "--fixed": ()}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     made = batches.prepared(run, pinned=True)
     way = batches.ahead if run.fixed else batches.one_by_one

@@ -17,7 +17,6 @@ WIDTH, ROWS, FILES, BYTES = 4096, 4096, 24, 1 << 20
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH, training.ON_CPU)
     model = training.network(run, width, WIDTH, on_cpu=training.ON_CPU)

@@ -25,16 +25,13 @@ class Layers:
     """Small layers that change a state in place, float32 [cells]."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         self.state = torch.rand(run.size(CELLS), device=run.device)
         self.scales = torch.linspace(0.9, 1.1, run.size(LAYERS, 10), device=run.device)
 
     def layer(self, number: int) -> None:
-        """Apply one layer."""
         self.state.mul_(self.scales[number])
 
     def every(self) -> None:
-        """Apply all layers."""
         for number in range(len(self.scales)):
             self.layer(number)
 

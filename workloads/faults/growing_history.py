@@ -24,7 +24,6 @@ class History:
     """What was seen so far, in fields of float32 [rows, width]."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         self.more, self.width = run.size(MORE, 4), run.size(WIDTH)
         rows = self.more * run.steps if run.fixed else 0
         self.fields = [torch.empty(rows, self.width, device=run.device) for _ in range(FIELDS)]
@@ -47,7 +46,6 @@ class History:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     if run.device.type == "cuda":
         whole = torch.cuda.get_device_properties(run.device).total_memory

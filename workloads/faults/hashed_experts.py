@@ -24,7 +24,6 @@ class Experts(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A layer of several parts; each token goes through one of them."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features."""
         super().__init__()
         self.parts = nn.ModuleList(
             nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(EXPERTS)
@@ -58,7 +57,6 @@ def prepared(run: Run) -> list[tuple[Tensor, list[Tensor]]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     width = run.size(WIDTH)
     layers = nn.ModuleList(Experts(width) for _ in range(LAYERS)).to(run.device)
@@ -73,11 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
             for layer in layers:
                 values = layer(values, experts, rows if run.fixed else None)
             loss = values.square().mean()
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

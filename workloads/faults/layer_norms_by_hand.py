@@ -19,7 +19,6 @@ class Norm(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A layer norm by hand."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features of a row."""
         super().__init__()
         self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
 
@@ -31,7 +30,6 @@ class Norm(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     layers: list[nn.Module] = []

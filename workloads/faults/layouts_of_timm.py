@@ -16,7 +16,6 @@ MODEL, IMAGES, SIDE = "convnext_nano", 64, 160
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     form = torch.channels_last if run.fixed else torch.contiguous_format
     made = timm.create_model(MODEL, num_classes=training.OUTPUTS)

@@ -25,7 +25,6 @@ class Marks(lightning.Callback):  # type: ignore[misc]  # lightning is not typed
     """Opens and closes the ranges of steps and phases, and keeps the host's pace."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         self.steps = run.steps
         self.pace = training.Pace(run.device)
         self.step, self.phase = ExitStack(), ExitStack()
@@ -68,7 +67,6 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # lightning is n
     """A network for the library's loop, with the mean squared error of its output and a fused optimizer."""
 
     def __init__(self, run: Run, network: nn.Module) -> None:
-        """Take the settings of the run, and the network."""
         super().__init__()
         self.run, self.network = run, network
 

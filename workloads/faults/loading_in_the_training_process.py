@@ -11,7 +11,6 @@ EXPECTS = {"": ("idle/data_work",), "--fixed": ()}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     waves = samples.Waves(run.steps * samples.BATCH, samples.OCTAVES)
     workers = run.size(12, 2) if run.fixed else 0

@@ -18,18 +18,13 @@ WIDTH, ROWS, BYTES = 4096, 4096, 16 << 20
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    width = run.size(WIDTH)
-    model = training.network(run, width, WIDTH)
-    optimizer = training.sgd(model, run)
-    inputs = training.rows(run, run.size(ROWS), width)
-    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    step = training.usual_step(run, WIDTH, ROWS)
     loss, features = torch.zeros(()), bytes(run.size(BYTES, 1000))
     kept = 0
     with tempfile.TemporaryFile() as file:
         for _ in training.steps(run):
-            loss = training.train(model, optimizer, inputs, wanted)
+            loss = step()
             if run.fixed:
                 kept += len(features)
                 continue

@@ -26,7 +26,6 @@ def cross_entropy(scores: Tensor, wanted: Tensor) -> Tensor:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width, classes = run.size(WIDTH), run.size(CLASSES)
     network = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, classes))
@@ -38,11 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     for _ in training.steps(run):
         with common.phase("forward"):
             loss = (functional.cross_entropy if run.fixed else cross_entropy)(model(inputs), wanted)
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

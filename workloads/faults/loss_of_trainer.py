@@ -19,7 +19,6 @@ class Smoothed(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A language model with its own loss."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Take the model."""
         super().__init__()
         self.model = model
 
@@ -30,7 +29,6 @@ class Smoothed(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     made = gpt.config(run, WIDTH, LAYERS, LENGTH, vocab_size=run.size(VOCABULARY, 64))
     model = gpt.model(run, made)

@@ -29,18 +29,13 @@ def look(values: list[float], *, named: bool) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
-    width = run.size(WIDTH)
-    model = training.network(run, width, WIDTH)
-    optimizer = training.sgd(model, run)
-    inputs = training.rows(run, run.size(ROWS), width)
-    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    step = training.usual_step(run, WIDTH, ROWS)
     values = [0.5] * run.size(PIECES)
     loss, total = torch.zeros(()), 0.0
     named = run.device.type == "cuda" and not run.fixed
     for _ in training.steps(run):
-        loss = training.train(model, optimizer, inputs, wanted)
+        loss = step()
         with common.phase("look"):
             total += look(values, named=named)
     print(f"loss {loss.item():.4f}, sum {total}")

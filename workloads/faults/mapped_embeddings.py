@@ -29,7 +29,6 @@ def looked_up(path: Path, rows: np.ndarray) -> Tensor:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     hidden = run.size(HIDDEN, training.ON_CPU)
     layers = (nn.Linear(FEATURES, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))

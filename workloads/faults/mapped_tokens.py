@@ -28,7 +28,6 @@ class Samples(Sequence[Batch]):
     """Batches of a file of tokens, one byte each; the rows of a batch come from all over the file."""
 
     def __init__(self, run: Run, path: Path) -> None:
-        """Take the settings of the run, and the file."""
         self.run, self.path = run, path
         self.rows, self.length = run.size(ROWS, 96), run.size(LENGTH, 16)
         self.kept = np.fromfile(path, np.uint8) if run.fixed else None
@@ -62,7 +61,6 @@ class Samples(Sequence[Batch]):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH, 128)
     config = LlamaConfig(

@@ -28,7 +28,6 @@ def read(file: BinaryIO) -> torch.Tensor:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH, training.ON_CPU)
     model = training.network(run, width, WIDTH, on_cpu=training.ON_CPU)

@@ -13,7 +13,6 @@ WIDTH, LAYERS, ROWS, LENGTH, STEPS = 2048, 4, 16, 128, 30
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments, STEPS)
     made = gpt.config(run, WIDTH, LAYERS, LENGTH)
     parts = 1 if run.fixed else run.size(ROWS, 2)

@@ -26,7 +26,6 @@ class Graph(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.source, self.target, self.sorts = source, target, not run.fixed
 
     def forward(self, nodes: Tensor) -> Tensor:
-        """Return the numbers of each node."""
         for layer in self.layers:
             sent = layer(nodes)
             sent = sent[self.source] if self.sorts else sent.index_select(0, self.source)

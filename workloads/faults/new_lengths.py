@@ -20,7 +20,6 @@ SAME, SHORTEST, MORE = 4, 192, 64
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     lengths = [run.size(SHORTEST + MORE * (number // SAME), 8 + number // SAME) for number in range(run.steps)]
     width = run.size(WIDTH)

@@ -15,7 +15,6 @@ WIDTH, ROWS = 4096, 4096
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     if not run.fixed:
         torch.set_float32_matmul_precision("highest")

@@ -19,7 +19,6 @@ class Gated(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A residual layer: a norm, a product and a gate."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features of a row."""
         super().__init__()
         self.scale = nn.Parameter(torch.ones(width))
         self.product = nn.Linear(width, 2 * width, bias=False)
@@ -33,7 +32,6 @@ class Gated(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     layers = nn.Sequential(*[Gated(width) for _ in range(run.size(LAYERS, 2))])

@@ -27,7 +27,6 @@ def fuse_norms(model: nn.Module) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     config = LlamaConfig(

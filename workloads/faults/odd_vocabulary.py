@@ -22,7 +22,6 @@ class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Embeddings of tokens, an encoder, and a score for each token of the vocabulary."""
 
     def __init__(self, run: training.Run, vocabulary: int) -> None:
-        """Take the settings of the run and the number of tokens."""
         super().__init__()
         width = run.size(WIDTH)
         self.tokens = nn.Embedding(vocabulary, width, device=run.device, dtype=torch.bfloat16)
@@ -36,7 +35,6 @@ class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     known = run.size(VOCABULARY, 257)
     model = Language(run, -(-known // MULTIPLE) * MULTIPLE if run.fixed else known)
@@ -46,11 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     for _ in training.steps(run):
         with common.phase("forward"):
             loss = functional.cross_entropy(model(texts[:, :-1]), texts[:, 1:].flatten())
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

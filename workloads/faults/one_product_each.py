@@ -20,7 +20,6 @@ EXPERTS, ROWS, WIDTH, LAYERS = 64, 128, 512, 8
 
 
 def expert_by_expert(rows: Tensor, weights: Tensor, results: Tensor) -> None:
-    """Multiply the rows of each expert by its weights."""
     for mine, weight, result in zip(rows, weights, results, strict=True):
         torch.mm(mine, weight, out=result)
 

@@ -25,7 +25,6 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Two linear layers with a residual connection."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features."""
         super().__init__()
         self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
 
@@ -51,11 +50,7 @@ def rank(number: int, run: Run, port: int) -> None:
         for _ in training.steps(own):
             with common.phase("forward"):
                 loss = functional.mse_loss(model(inputs), inputs)
-            with common.phase("backward"):
-                loss.backward()
-            with common.phase("optimizer"):
-                optimizer.step()
-                optimizer.zero_grad()
+            training.descend(loss, optimizer)
         # One write, so that the lines of two ranks do not mix.
         print(f"rank {number}: loss {loss.item():.4f}\n", end="")
 

@@ -22,7 +22,6 @@ class Gated(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A residual block whose norm and gate are written out in operators of their own."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features."""
         super().__init__()
         self.inner = nn.Linear(width, width)
         self.scale = nn.Parameter(torch.ones(width))

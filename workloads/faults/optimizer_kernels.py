@@ -15,7 +15,6 @@ LAYERS, WIDTH, ROWS, STEPS = 24, 1024, 16384, 20
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     width = run.size(WIDTH)
     layers = [

@@ -28,7 +28,6 @@ def mixed(first: nn.Module, last: nn.Module, inputs: Tensor, *, reach: bool) -> 
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     torch.set_float32_matmul_precision("highest")
     width = run.size(WIDTH)

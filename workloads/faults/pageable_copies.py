@@ -12,7 +12,6 @@ EXPECTS = {"": ("copies/pageable",), "--fixed": ()}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     made = batches.prepared(run, pinned=run.fixed)
     loss = batches.train(run, batches.ahead(run, made))

@@ -16,7 +16,6 @@ WIDTH, ROWS, BATCHES, CORES = 2048, 2048, 6, 0.6
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH, training.ON_CPU)
     model = training.network(run, width, WIDTH, on_cpu=training.ON_CPU)

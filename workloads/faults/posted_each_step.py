@@ -58,7 +58,6 @@ class Poster(lightning.Callback):  # type: ignore[misc]  # lightning is not type
             post(self.connection, number)
 
     def on_train_start(self, *_: object) -> None:
-        """Start the thread."""
         if self.thread:
             self.thread.start()
 

@@ -48,7 +48,6 @@ def loader(run: Run) -> DataLoader[Tensor]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     width = run.size(WIDTH)
     model = models.encoder(run, width, LAYERS)

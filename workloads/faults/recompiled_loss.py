@@ -33,14 +33,12 @@ class Counted(lightning_loop.Module):
     """A network whose loss leaves out the rows that only fill the batch."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         super().__init__(run, training.network(run, run.size(WIDTH), WIDTH))
         on_gpu = run.device.type == "cuda"
         self.focal: Callable[[Tensor, Tensor], Tensor] = torch.compile(focal, dynamic=run.fixed) if on_gpu else focal
         self.rows = run.size(ROWS) // 2
 
     def loss(self, given: Tensor, wanted: Tensor) -> Tensor:
-        """Return the loss of the rows that count."""
         self.rows = min(self.rows + MORE, len(given))
         return self.focal(given[: self.rows], wanted[: self.rows])
 

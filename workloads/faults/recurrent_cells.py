@@ -20,7 +20,6 @@ class Cells(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A gated recurrent cell that goes through a sequence."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features."""
         super().__init__()
         self.gates, self.fresh = nn.Linear(2 * width, 2 * width), nn.Linear(2 * width, width)
 

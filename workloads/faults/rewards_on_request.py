@@ -20,7 +20,6 @@ WIDTH, ROWS, THINKS_S = 4096, 4096, 0.008
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH, training.ON_CPU)
     model = training.network(run, width, WIDTH, on_cpu=training.ON_CPU)

@@ -33,7 +33,6 @@ def gathered(file: int, places: list[int]) -> list[bytes]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     features = run.size(FEATURES, training.ON_CPU)
     layers = (nn.Linear(features, features // 4), nn.GELU(), nn.Linear(features // 4, features))

@@ -17,7 +17,6 @@ SAMPLES, ROWS, WIDTH, LAYERS = 32, 64, 8192, 3
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH, LAYERS).to(torch.bfloat16)
@@ -28,11 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
         with common.phase("forward"):
             found = model(torch.cat(samples)) if run.fixed else torch.cat([model(each) for each in samples])
             loss = functional.mse_loss(found, torch.zeros_like(found))
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

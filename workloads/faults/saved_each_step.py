@@ -18,7 +18,6 @@ WIDTH, ROWS, EVERY = 2048, 8192, 4
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH)

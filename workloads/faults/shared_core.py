@@ -23,14 +23,9 @@ BUSY = "while True: pass"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
-    width = run.size(WIDTH)
-    model = training.network(run, width, WIDTH)
-    optimizer = training.sgd(model, run)
-    inputs = training.rows(run, run.size(ROWS), width)
-    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
-    loss = training.train(model, optimizer, inputs, wanted)
+    step = training.usual_step(run, WIDTH, ROWS)
+    loss = step()
     allowed = os.sched_getaffinity(0)
     core = {max(allowed)}
     other = subprocess.Popen([sys.executable, "-c", BUSY])  # noqa: S603 - the text above
@@ -42,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         for _ in training.steps(run):
             for _ in range(BATCHES):
-                loss = training.train(model, optimizer, inputs, wanted)
+                loss = step()
     finally:
         other.kill()
         other.wait()

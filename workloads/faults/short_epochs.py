@@ -24,7 +24,6 @@ class Images(Dataset):  # type: ignore[misc]  # torch is not typed here
         self.length, self.side = length, side
 
     def __len__(self) -> int:
-        """Return their number."""
         return self.length
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
@@ -37,7 +36,6 @@ class Judge(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Convolutions, and the mean of their output."""
 
     def __init__(self, tower: nn.Module) -> None:
-        """Take the convolutions."""
         super().__init__()
         self.tower = tower
 

@@ -15,7 +15,6 @@ ROWS, WIDTH, LAYERS, SPARE = 16384, 4096, 1, 8
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH, LAYERS).to(torch.bfloat16)

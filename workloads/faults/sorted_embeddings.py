@@ -19,7 +19,6 @@ class Recommender(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Tables, and linear layers over the means of what is looked up in them."""
 
     def __init__(self, run: training.Run) -> None:
-        """Take the settings of the run."""
         super().__init__()
         made = [nn.Embedding(run.size(ENTRIES, 64), WIDTH, device=run.device) for _ in range(TABLES)]
         self.tables, self.top = nn.ModuleList(made), training.network(run, TABLES * WIDTH, 512, 2)
@@ -36,7 +35,6 @@ class Recommender(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     model = Recommender(run)
     optimizer = training.sgd(model, run)

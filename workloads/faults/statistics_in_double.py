@@ -20,7 +20,6 @@ class Whitened(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A network on whitened rows."""
 
     def __init__(self, network: nn.Module, whiten: Tensor) -> None:
-        """Take the network, and the matrix of the whitening."""
         super().__init__()
         self.network, self.whiten = network, whiten
 
@@ -31,7 +30,6 @@ class Whitened(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH)
     network = training.network(run, width, WIDTH, LAYERS)

@@ -28,7 +28,6 @@ class Scored(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.known = known
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the score of each row for each direction."""
         return self.layers(rows).to(self.known.dtype) @ self.known
 
 

@@ -25,7 +25,6 @@ class Texts(Sequence[Batch]):
     """One batch of texts, over and over."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run, and make the texts."""
         self.run = run
         self.tokenizer = texts.tokenizer()
         self.written = texts.written(run.size(ROWS, 64), WORDS)
@@ -54,7 +53,6 @@ class Texts(Sequence[Batch]):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH, 128)
     config = BertConfig(

@@ -17,7 +17,6 @@ WIDTH, ROWS, TEXTS, LENGTH = 4096, 4096, 64, 400
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     width = run.size(WIDTH, training.ON_CPU)
     model = training.network(run, width, WIDTH, on_cpu=training.ON_CPU)

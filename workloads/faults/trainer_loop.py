@@ -26,16 +26,13 @@ class Batches(Dataset):  # type: ignore[misc]  # torch is not typed here
     """A few batches, over and over, as many as the steps need."""
 
     def __init__(self, batches: Sequence[Batch], count: int) -> None:
-        """Take the batches, and how many are needed."""
         self.batches = batches
         self.count = count
 
     def __len__(self) -> int:
-        """Return how many batches there are."""
         return self.count
 
     def __getitem__(self, index: int) -> Batch:
-        """Return a whole batch."""
         return self.batches[index % len(self.batches)]
 
 
@@ -48,13 +45,11 @@ class Marks(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
     """Opens and closes the range of each step, and keeps the host's pace."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         self.pace = training.Pace(run.device)
         self.step = ExitStack()
         self.optimizer = ExitStack()
 
     def on_train_begin(self, *_: object, **__: object) -> None:
-        """Begin the first step."""
         self.step.enter_context(common.batch(0))
 
     def on_pre_optimizer_step(self, *_: object, **__: object) -> None:
@@ -91,12 +86,10 @@ class Marked(Trainer):  # type: ignore[misc]  # transformers is not typed here
         self.accelerator.backward = backward
 
     def get_batch_samples(self, *given: object, **named: object) -> object:
-        """Return the batches of a step."""
         with common.phase("data"):
             return super().get_batch_samples(*given, **named)
 
     def compute_loss(self, *given: object, **named: object) -> object:
-        """Return the loss of a batch."""
         with common.phase("forward"):
             return super().compute_loss(*given, **named)
 

@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import common
 import torch
@@ -37,7 +38,6 @@ class Run:
     fixed: bool
 
     def size(self, on_gpu: int, elsewhere: int = SMALL) -> int:
-        """Return a size for this device."""
         return on_gpu if self.device.type == "cuda" else elsewhere
 
 
@@ -75,7 +75,6 @@ class Pace:
     """
 
     def __init__(self, device: torch.device) -> None:
-        """Take the device to keep up with."""
         self.on_gpu = device.type == "cuda"
         self.ends: deque[torch.cuda.Event] = deque()
 
@@ -132,12 +131,31 @@ def train(
     """Do the three phases of a step; return the loss, still on the device."""
     with common.phase("forward"):
         loss = functional.mse_loss(model(inputs), wanted)
+    descend(loss, optimizer)
+    return loss.detach()
+
+
+def descend(loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """Do the backward pass and the optimizer's phase of a step."""
     with common.phase("backward"):
         loss.backward()
     with common.phase("optimizer"):
         optimizer.step()
         optimizer.zero_grad()
-    return loss.detach()
+
+
+def usual_step(run: Run, width: int, count: int) -> Callable[[], Tensor]:
+    """Return a step of linear layers with one batch of random rows, which returns its loss.
+
+    Args:
+        run: Settings of the run.
+        width: Features of a row on a GPU.
+        count: Rows on a GPU.
+    """
+    features = run.size(width)
+    model = network(run, features, width)
+    inputs, wanted = rows(run, run.size(count), features), rows(run, run.size(count), OUTPUTS)
+    return partial(train, model, sgd(model, run), inputs, wanted)
 
 
 def train_all(

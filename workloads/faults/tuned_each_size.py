@@ -17,7 +17,6 @@ IMAGES, CHANNELS, LAYERS, SIDE, SIZES = 64, 64, 4, 96, 151
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     torch.backends.cudnn.benchmark = not run.fixed
     model = models.convolutions(run, CHANNELS, LAYERS)
@@ -33,11 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
         with common.phase("forward"):
             found = model(images)
             loss = functional.mse_loss(found, torch.zeros_like(found))
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     torch.backends.cudnn.benchmark = False
     print(f"loss {loss.item():.4f}")
 

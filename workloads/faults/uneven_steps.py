@@ -18,18 +18,13 @@ OBJECTS, EVERY = 1_000_000, 8
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     gc.disable()
     index = [{"row": number} for number in range(run.size(OBJECTS, 1000))]
-    width = run.size(WIDTH)
-    model = training.network(run, width, WIDTH)
-    optimizer = training.sgd(model, run)
-    inputs = training.rows(run, run.size(ROWS), width)
-    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    step = training.usual_step(run, WIDTH, ROWS)
     loss = torch.zeros(())
     for number in training.steps(run):
-        loss = training.train(model, optimizer, inputs, wanted)
+        loss = step()
         if not run.fixed and number % EVERY == EVERY - 1:
             gc.collect()
     gc.enable()

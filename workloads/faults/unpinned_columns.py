@@ -22,7 +22,6 @@ class Columns(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Linear layers over all columns of a table."""
 
     def __init__(self, run: Run) -> None:
-        """Take the settings of the run."""
         super().__init__()
         self.network = training.network(run, COLUMNS * FEATURES, WIDTH)
 
@@ -33,7 +32,6 @@ class Columns(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments, STEPS)
     batches = [
         {f"column_{number}": torch.rand(run.size(ROWS), FEATURES).share_memory_() for number in range(COLUMNS)}

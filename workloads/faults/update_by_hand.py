@@ -28,7 +28,6 @@ class Update:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not typed here
     def one_by_one(self, gradients: list[Tensor]) -> None:
-        """Update each tensor in kernels of its own."""
         for parameter, gradient, momentum, slow in zip(
             self.parameters, gradients, self.momenta, self.slow, strict=True
         ):
@@ -53,7 +52,6 @@ class Update:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     model = models.convolutions(run, CHANNELS, LAYERS)
     update = Update(model)

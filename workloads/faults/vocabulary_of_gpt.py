@@ -14,7 +14,6 @@ WIDTH, LAYERS, ROWS, LENGTH = 1024, 4, 8, 1024
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments)
     known = run.size(VOCABULARY, 257)
     size = -(-known // MULTIPLE) * MULTIPLE if run.fixed else known

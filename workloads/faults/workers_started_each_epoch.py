@@ -14,7 +14,6 @@ WORKERS, LAYERS = 4, 8
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     waves = samples.Waves(BATCHES * samples.BATCH, 0)
     workers = run.size(WORKERS, 1)

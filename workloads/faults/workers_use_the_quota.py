@@ -25,7 +25,6 @@ class Recurrent(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Recurrent layers, and a linear one over their last state."""
 
     def __init__(self, hidden: int) -> None:
-        """Take the features of the state."""
         super().__init__()
         self.layers = nn.GRU(FEATURES, hidden, 2, batch_first=True)
         self.last = nn.Linear(hidden, training.OUTPUTS)
@@ -37,7 +36,6 @@ class Recurrent(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     model = Recurrent(run.size(HIDDEN, 128)).to(run.device)
     optimizer = training.sgd(model, run)

@@ -62,7 +62,6 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the mean loss."""
     run = training.started(__doc__, arguments, STEPS)
     on_gpu, rows, side = run.device.type == "cuda", run.size(ROWS, 2), run.size(SIDE, 16)
     model = Network(run.size(CHANNELS, GROUPS)).to(run.device)

@@ -29,7 +29,6 @@ class Crops:
     """Random crops of random pictures, flipped half of the time; floats, or bytes for the GPU to normalize."""
 
     def __init__(self, length: int, *, as_bytes: bool) -> None:
-        """Take the number of samples and their form."""
         self.length, self.as_bytes = length, as_bytes
         self.pixels = np.random.default_rng(0).integers(0, 256, (LARGE, LARGE, 3), np.uint8)
 
@@ -49,7 +48,6 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]  # torch is not typed 
     """Patches of 16 x 16 pixels as tokens of an encoder; the mean token names the class."""
 
     def __init__(self, size: transformer.Size) -> None:
-        """Take how large it is."""
         super().__init__()
         self.patches = nn.Conv2d(3, size.width, PATCH, PATCH)
         self.places = nn.Parameter(torch.zeros((SIDE // PATCH) ** 2, size.width))
@@ -64,7 +62,6 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]  # torch is not typed 
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     options = argparse.ArgumentParser(add_help=False)
     options.add_argument("--model", choices=("resnet50", "vit"), default="resnet50")
     chosen, rest = options.parse_known_args(arguments)
@@ -93,11 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
             batch = batch.contiguous(memory_format=form)
         with common.phase("forward"), torch.autocast(run.device.type, torch.bfloat16, enabled=is_vit or run.fixed):
             loss = functional.cross_entropy(model(batch), labels)
-        with common.phase("backward"):
-            loss.backward()
-        with common.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+        training.descend(loss, optimizer)
     print(f"loss {loss.item():.4f}")
 
 

@@ -18,14 +18,12 @@ class Adapted(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A frozen linear layer, and beside it two narrow ones that learn."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
-        """Take the features before and after it."""
         super().__init__()
         self.frozen = nn.Linear(inputs, outputs, bias=False).requires_grad_(requires_grad=False)
         self.down, self.up = nn.Linear(inputs, RANK, bias=False), nn.Linear(RANK, outputs, bias=False)
         nn.init.zeros_(self.up.weight)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the sum of both."""
         found: Tensor = self.frozen(values) + self.up(self.down(values))
         return found
 
@@ -34,7 +32,6 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Attention with a causal mask, and two adapted layers."""
 
     def __init__(self, width: int) -> None:
-        """Make the layers."""
         super().__init__()
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
         self.inputs, self.output = Adapted(width, 3 * width), Adapted(width, width)
@@ -52,7 +49,6 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     width, words = run.size(WIDTH), run.size(WORDS, 64)
     table = nn.Embedding(words, width).to(run.device, torch.bfloat16).requires_grad_(requires_grad=False)

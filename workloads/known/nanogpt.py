@@ -16,7 +16,6 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Attention with a causal mask, and two linear layers, each after a norm."""
 
     def __init__(self, width: int, *, fused: bool) -> None:
-        """Make the layers."""
         super().__init__()
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
         self.inputs, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
@@ -43,7 +42,6 @@ class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """The model; as in GPT-2, the last layer shares the table of words."""
 
     def __init__(self, run: training.Run) -> None:
-        """Make the layers on the device of the run."""
         super().__init__()
         width = run.size(WIDTH, 64)
         self.words = nn.Embedding(run.size(PADDED if run.fixed else WORDS, 64), width)
@@ -60,7 +58,6 @@ class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print the last loss."""
     run = training.started(__doc__, arguments, STEPS)
     if not run.fixed:
         torch.set_float32_matmul_precision("highest")

@@ -43,7 +43,6 @@ class Attention(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Attention of every token to every token; or, with a cache, to all that came before it."""
 
     def __init__(self, size: Size) -> None:
-        """Take how large the transformer is."""
         super().__init__()
         self.heads = size.heads
         self.inside = nn.Linear(size.width, 3 * size.width)
@@ -106,7 +105,6 @@ class Reader(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """An encoder in BERT's form (Devlin et al., 2019) that says where in a text an answer starts and ends."""
 
     def __init__(self, size: Size) -> None:
-        """Take how large it is."""
         super().__init__()
         self.words = nn.Embedding(size.vocabulary, size.width)
         self.places = nn.Embedding(size.longest, size.width)
@@ -130,7 +128,6 @@ class Writer(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A decoder in GPT-2's form (Radford et al., 2019)."""
 
     def __init__(self, size: Size) -> None:
-        """Take how large it is."""
         super().__init__()
         self.words = nn.Embedding(size.vocabulary, size.width)
         self.places = nn.Embedding(size.longest, size.width)

@@ -43,7 +43,6 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Two linear layers with a norm over the batch, which has buffers, and a residual connection."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features."""
         super().__init__()
         self.norm = nn.BatchNorm1d(width)
         self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
@@ -69,7 +68,6 @@ def parallel(plain: nn.Module, place: Place, faults: Collection[str]) -> nn.Modu
 
 
 def train(place: Place, fault: str, steps: int) -> None:
-    """Train as one rank."""
     if fault != SEVERAL:
         shape = WIDE if fault in OF_WIDE else DEEP
         train_with(place, {fault}, shape if place.on_gpu else SMALL, timed_steps(place, steps))
@@ -81,7 +79,6 @@ def train(place: Place, fault: str, steps: int) -> None:
 
 
 def train_with(place: Place, faults: Collection[str], shape: Shape, steps: Iterable[int]) -> None:
-    """Train as one rank with some faults."""
     with place.device:
         plain = nn.Sequential(*(Block(shape.width) for _ in range(shape.blocks)))
     model = parallel(plain, place, faults)

@@ -27,12 +27,10 @@ class Place(NamedTuple):
 
     @property
     def on_gpu(self) -> bool:
-        """Return whether it has a GPU."""
         return bool(self.device.type == "cuda")
 
     @property
     def is_last(self) -> bool:
-        """Return whether it is the last rank."""
         return self.rank == self.ranks - 1
 
 

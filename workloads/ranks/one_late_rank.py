@@ -54,7 +54,6 @@ class Tokens(Dataset[Tensor]):  # type: ignore[misc]  # torch is not typed here
         return self.steps
 
     def __getitem__(self, number: int) -> Tensor:
-        """Return one batch of tokens."""
         work(self.seconds)
         shape = (self.rows, self.lengths[number % len(self.lengths)])
         return torch.randint(VOCABULARY, shape, generator=torch.Generator().manual_seed(number))

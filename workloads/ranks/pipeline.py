@@ -22,7 +22,6 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Two linear layers with a norm and a residual connection."""
 
     def __init__(self, width: int) -> None:
-        """Take the number of features."""
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)

@@ -52,7 +52,6 @@ def sharded(place: Place, fault: str) -> nn.Module:
 
 
 def train(place: Place, fault: str, steps: int) -> None:
-    """Train as one rank."""
     model = sharded(place, fault)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, foreach=True)
     shape = (ROWS, WIDTH) if place.on_gpu else (SMALL_ROWS, SMALL_WIDTH)

@@ -316,7 +316,6 @@ class Marks:
 
     @staticmethod
     def _count_step(thread: ThreadState) -> None:
-        """Count a step of a thread that has ended."""
         thread.steps += 1
         thread.text = next(thread.texts)
 

@@ -173,7 +173,6 @@ def _watch_own_ranges(torch: "Any", monitor: "Monitor", marks: "Marks") -> None:
 
 
 def _record_steps(torch: "Any", marks: "Marks", sink: "Sink", *, sees_data: bool) -> None:
-    """Record some steps only."""
     import atexit
 
     from .recording import CudaEvents, Recording, Schedule, rank_of_process

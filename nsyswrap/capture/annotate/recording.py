@@ -311,7 +311,6 @@ class Recording:
         return 0
 
     def _end(self, _domain: Any, number: int) -> None:
-        """End a range that is not recorded."""
         if number == STEP_OPEN:
             if get_ident() == self._thread:
                 self._is_whole = True

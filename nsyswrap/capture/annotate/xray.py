@@ -114,7 +114,6 @@ class XRay:
 
     @property
     def _operators_file(self) -> str:
-        """Return the file in which the operators of the step are."""
         return f"{self._path}{f'.{len(self._paths) + 1}' if self._paths else ''}{OPERATORS_SUFFIX}"
 
     def _begin_observing(self) -> None:

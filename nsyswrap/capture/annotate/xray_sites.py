@@ -421,7 +421,6 @@ def _named(module: Any, path: str, seen: "set[int]") -> "Iterator[tuple[str, Any
 
 
 def _parameters(modules: "Iterator[Any]") -> "dict[str, int]":
-    """Return how many parameters modules have, and how many of these are trained."""
     found = {id(each): each for module in modules for each in vars(module).get("_parameters", {}).values()}
     sizes = [(_size(each), each.requires_grad) for each in found.values() if each is not None]
     return {"parameters": sum(size for size, _ in sizes), "trainable": sum(size for size, trains in sizes if trains)}

@@ -118,13 +118,7 @@ def find_tuning(context: TraceContext, rows: Indices) -> Tuning:
 
 
 def _last_before(stops: Indices, waits: Indices, first: int) -> int:
-    """Return the last launch or wait before the first launch of an algorithm; the library waits right before it.
-
-    Args:
-        stops: The calls of a process that launch something or wait.
-        waits: Those that wait.
-        first: The first launch of an algorithm.
-    """
+    """Return the last launch or wait before the first launch of an algorithm; the library waits right before it."""
     before = stops[: np.searchsorted(stops, first)]
     if len(before) > 1 and before[-1] in waits:
         before = before[:-1]

@@ -146,7 +146,6 @@ def _tensors(
 
 
 def _read(call: OperatorCall) -> Iterable[Tensor]:
-    """Return the tensors that an operator reads, each once."""
     taken = inputs(call)[1 if plain(call.name) in OVERWRITES else 0 :]
     return dict.fromkeys(taken)
 

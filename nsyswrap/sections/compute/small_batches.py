@@ -189,7 +189,6 @@ def _kept(calls: Sequence[OperatorCall]) -> list[dict[int, Tensor]]:
 
 
 def _read(call: OperatorCall) -> tuple[Tensor, ...]:
-    """Return the tensors that a call reads."""
     return inputs(call)[1 if plain(call.name) in OVERWRITES else 0 :]
 
 

@@ -33,6 +33,7 @@ from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup,
 from nsyswrap.sections.compute.operator_kernels import OperatorWindow, find_operators
 from nsyswrap.sections.compute.passed_tensors import chains_of, saved_shares
 from nsyswrap.sections.places import LISTED
+from nsyswrap.sections.severity import NOTE_SHARE
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
@@ -107,6 +108,10 @@ def _of_operators(found: OperatorWindow) -> tuple[Finding, ...]:
     """
     context, kernels, joined = found.context, found.kernels, found.joined
     chains = find_passed(context, kernels, joined)
+    own_ns = np.rint(joined.own_ns * chains.saved).astype(np.int64)
+    if kernels.share_of(int(own_ns[chains.linked].sum()), found.window) < NOTE_SHARE:
+        # What the launches of a short chain cost is a finding on launches.
+        return ()
     return found.finding(
         compute.UNFUSED,
         chains.linked,
@@ -115,7 +120,7 @@ def _of_operators(found: OperatorWindow) -> tuple[Finding, ...]:
         evidence=(
             f"{units.count(chains.links)} tensors in a step are written by one kernel and read by the next ones",
         ),
-        own_ns=np.rint(joined.own_ns * chains.saved).astype(np.int64),
+        own_ns=own_ns,
         worst=Severity.WARNING,
         is_usual=True,
         if_measured=True,
@@ -185,14 +190,7 @@ def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
 
 
 def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices) -> tuple[Flags, Shares, Shares]:
-    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does.
-
-    Args:
-        members: The groups of kernels.
-        neighbours: Whether each kernel and the next one are of one queue and may be fused.
-        length: Length of each kernel, in ns.
-        code: Group of each kernel.
-    """
+    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does."""
     before, after = code[:-1], code[1:]
     both = members.known[before] & members.known[after]
     agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
@@ -240,7 +238,6 @@ def _parts(group: LaunchGroup) -> tuple[float, float]:
 
 
 def _fused(kernels: GroupedKernels, chains: Chains, simulation: Simulation) -> WhatIf:
-    """Return the change "chains are fused"."""
     ran = np.isin(kernels.rows, simulation.operations) & (chains.saved > 0)
     rows, factor = kernels.rows[ran], 1 - chains.saved[ran]
     # With 0 an operation is removed. Rounding must not keep one that passes all its tensors on.

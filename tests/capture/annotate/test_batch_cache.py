@@ -26,7 +26,6 @@ class Counted:
     """A data set of numbers that counts how many were loaded in this process."""
 
     def __init__(self, length: int = 20) -> None:
-        """Set the number of items."""
         self.length = length
         self.loaded = 0
 
@@ -35,7 +34,6 @@ class Counted:
         return self.length
 
     def __getitem__(self, index: int) -> dict[str, float]:
-        """Return an item."""
         self.loaded += 1
         return {"x": float(index)}
 
@@ -120,15 +118,12 @@ class Holder(Mapping[str, Any]):
     """A mapping with a method ``to``, like those of tokenizers."""
 
     def __init__(self, tensor: Tensor) -> None:
-        """Create it with one tensor."""
         self.values_by_name = {"x": tensor}
 
     def __getitem__(self, name: str) -> Tensor:
-        """Return a tensor."""
         return self.values_by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names."""
         return iter(self.values_by_name)
 
     def __len__(self) -> int:

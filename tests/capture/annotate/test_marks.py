@@ -21,7 +21,6 @@ from nsyswrap.capture.annotate.marks import (
 
 @pytest.fixture
 def recorder() -> Recorder:
-    """Return what takes the ranges."""
     return Recorder()
 
 
@@ -42,7 +41,6 @@ def data(marks: Marks, *inner: Callable[..., None], fails: bool = False) -> None
 
 
 def tokenize(marks: Marks, *inner: Callable[..., None]) -> None:
-    """Tokenize a text."""
     marks.started(tokenize.__code__)
     for each in inner:
         each(marks, *inner[1:])

@@ -49,7 +49,6 @@ class Gpu:
     waited: int = 0
 
     def mark(self) -> int:
-        """Return the time of the GPU."""
         return self.clock.now * 3 // 2
 
     def between(self, pairs: list[tuple[int, int]]) -> list[int]:
@@ -58,7 +57,6 @@ class Gpu:
         return [last - first for first, last in pairs]
 
     def wait(self) -> None:
-        """Note that the GPU was waited for."""
         self.waited += 1
 
 
@@ -76,12 +74,10 @@ class XRay:
         return self.lines.count("xray ends") <= self.more
 
     def begin(self, step: int) -> bool:
-        """Note the step."""
         self.lines.append(f"xray {step}")
         return self.can_begin
 
     def end(self) -> None:
-        """Note the end."""
         self.lines.append("xray ends")
 
     def abandon(self) -> None:

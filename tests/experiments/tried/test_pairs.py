@@ -25,7 +25,6 @@ class Steps:
         return self.now_ns
 
     def between(self, moments: list[float]) -> list[float]:
-        """Return the times between moments."""
         return [after - before for before, after in itertools.pairwise(moments)]
 
     def switch(self, part: str) -> Callable[[TriedProgram, str], Undo]:

@@ -19,7 +19,6 @@ def rows(storage: int) -> dict[str, Any]:
 
 
 def product(taken: int, made: int) -> Made:
-    """Return a product with a weight."""
     return Made("mm", [rows(taken), tensor(4096, 4096)], [rows(made)], 600, NVJET, "layer.linear")
 
 

@@ -39,7 +39,6 @@ def export(names: Sequence[str], blocks: Sequence[int] = (), streams: Sequence[i
 
 
 def chains(trace: Trace) -> Chains:
-    """Return the chains of a trace."""
     context = find_context(trace)
     return find_chains(context, grouped_kernels(context, window(0, 10_000 * US)))
 

@@ -34,7 +34,6 @@ H100, T4, V100 = (9, 0), (7, 5), (7, 0)
 
 
 def section_of(trace: Trace) -> Section:
-    """Return the section on the first microsecond."""
     return run_section(tensor_cores, find_context(trace), window(0, 1000))
 
 

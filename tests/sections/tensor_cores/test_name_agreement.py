@@ -37,7 +37,6 @@ def rows(*parts: tuple[str, int], configurations: int = 1) -> pd.DataFrame:
 
 
 def launch(name: str, opcodes: dict[str, int]) -> NcuLaunch:
-    """Return one measured launch."""
     return NcuLaunch(name, opcodes, {}, {})
 
 
