@@ -28,7 +28,7 @@ ROOT_CAUSES = (
 )
 LEAST_PROGRAMS = 3
 # Constants with which a program says what it shows.
-OF_PROGRAMS = ("EXPECTS", "SHAPE", "LIBRARY", "GPUS", "HELD_OUT", "FAULTS")
+OF_PROGRAMS = ("EXPECTS", "SHAPE", "LIBRARY", "GPUS", "HELD_OUT", "PROGRAMS", "FAULTS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,16 @@ def constants(path: Path) -> dict[str, Any]:
 
 
 def find_programs(folder: Path) -> list[Program]:
-    """Return the programs of a folder that plant a fault, by name; modules without EXPECTS or HELD_OUT are left out."""
+    """Return the programs of a folder that plant a fault, by name; modules without one are left out."""
     found = []
     for path in sorted(folder.glob("*.py")):
         own = constants(path)
         if "EXPECTS" in own:
             shape, library, gpus = own.get("SHAPE", ""), own.get("LIBRARY", ""), own.get("GPUS", 1)
             found.append(Program(path.stem, own["EXPECTS"][""][0], shape, library, gpus))
-        for name, (rule, shape, library) in own.get("HELD_OUT", {}).items():
-            found.append(Program(name, rule, shape, library, 1, path.stem))
+        for several in (own.get("HELD_OUT", {}), own.get("PROGRAMS", {})):
+            for name, (rule, shape, library) in several.items():
+                found.append(Program(name, rule, shape, library, 1, path.stem))
     return sorted(found, key=lambda each: each.name)
 
 
