@@ -71,6 +71,19 @@ def test_an_optimizer_gets_its_form_and_its_state_back(program: TriedProgram, fo
     assert "_step_supports_amp_scaling" not in vars(optimizer)
 
 
+def test_cudnn_measures_although_the_program_forbids_it(program: TriedProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch keeps the first algorithm of each shape, so the change must not come later than the program's own."""
+    cudnn = torch.backends.cudnn
+    monkeypatch.setattr(cudnn, "benchmark", False)
+    monkeypatch.setattr(type(cudnn), "benchmark", vars(type(cudnn))["benchmark"])
+    experiment = experiments()["cudnn_benchmark"]
+    assert not experiment.is_in_turns
+    assert experiment.prepare is not None
+    experiment.prepare(program, "")
+    cudnn.benchmark = False
+    assert cudnn.benchmark
+
+
 def test_an_optimizer_without_a_form_is_left_alone(program: TriedProgram) -> None:
     optimizer = torch.optim.LBFGS(program.models[0].parameters())
     program.optimizers = Alive()
