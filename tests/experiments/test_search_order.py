@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,22 @@ def test_a_record_that_fails_says_nothing_of_the_work() -> None:
     trial = try_changes(TryOptions(order=["fused"], budget_s=1e6), options(Path("out"), "train.py"), run)
     assert [each.spec for each in trial.kept] == ["fused"]
     assert "cannot be recorded: the program was killed" in trial.notes[0]
+
+
+@pytest.mark.parametrize(("loss", "kept"), [(0.5, ["cuda_graphs"]), (0.9, [])])
+def test_losses_are_compared_where_the_work_cannot_be_recorded(loss: float, kept: list[str]) -> None:
+    program = Program({"cuda_graphs": 0.8}, losses={"cuda_graphs": [1.0, loss, 0.25]})
+
+    def run(request: Request, made: object) -> Answer:
+        found = program.run(request, made)
+        if request.proved_steps and request.base and found.work is not None:
+            record = {**found.work.processes[0], "problem": "a CUDA graph is captured"}
+            return replace(found, work=replace(found.work, processes=(record,)))
+        return found
+
+    trial = try_changes(TryOptions(order=["cuda_graphs"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert [each.spec for each in trial.kept] == kept
+    assert ("Losses: equal in each step" in trial.notes[0]) is bool(kept)
 
 
 def test_the_work_is_compared_where_no_time_is_left_for_the_times() -> None:
