@@ -29,7 +29,7 @@ from nsyswrap.experiments.process_turns import ProcessTurns, Variant
 from nsyswrap.experiments.proof import Prover
 from nsyswrap.experiments.request import Answer, run_request
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, RANDOM, parts_of, spec_of
-from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET, WORKERS
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET, SLOWER, WORKERS
 from nsyswrap.experiments.try_runs import PROOF_RUNS, NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
 # Seconds of steps for each number of workers. Source: ours.
@@ -194,6 +194,10 @@ class _Search:
             self._found = [replace(each, kept=False) for each in self._found]
             raise NoMoreRunsError(f"All changes together end the program: {together.words}.")
         self._notes += [turns.stopped] if turns.stopped else []
+        if together.verdict in {SAME, SLOWER}:
+            self._notes.append(f"In new processes, all changes together: {together.verdict}. So none is recommended.")
+            self._found = [replace(each, kept=False) for each in self._found]
+            return
         self._say("the work of all changes together and of none is compared")
         prover = Prover(self._session, base)
         proof = prover.prove(self._base, new)
