@@ -193,6 +193,12 @@ def test_the_budget_ends_the_runs() -> None:
     assert "--budget" in trial.notes[0]
 
 
+def test_settings_come_before_what_keeps_its_kernels() -> None:
+    program = Program({})
+    program.tried("cuda_graphs", "attention", "compile=default", "gc")
+    assert program.requests[0].turns == ("attention", "gc", "cuda_graphs", "compile=default")
+
+
 def test_the_precision_is_changed_only_with_leave() -> None:
     program = Program({})
     program.tried("autocast", "fused")
