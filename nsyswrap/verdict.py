@@ -20,7 +20,7 @@ from nsyswrap.sections.capture_check import (
     outweighs,
 )
 from nsyswrap.what_if.fixed_step import CurrentStep, is_known, typical
-from nsyswrap.what_if.saving import LEAST_SAVING_SHARE
+from nsyswrap.what_if.saving import HALF, LEAST_SAVING_SHARE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,20 +50,31 @@ def in_order(sections: Sequence[Section], findings: Iterable[Finding], plan: Pla
     """
     planned = {change.rule: float(number) for number, change in enumerate(plan.changes)}
     found = sorted(findings, key=lambda each: each.order)
-    rules = [each.rule for each in found]
-    if LATE.key in rules and LATE.key not in planned:
-        # What its host does is why a rank is late: the rank is named first.
-        after = [planned[rule] for rule in rules[rules.index(LATE.key) :] if rule in planned]
-        planned |= {LATE.key: min(after) - 0.5} if after else {}
+    rules, last = [each.rule for each in found], float(len(plan.changes))
+    if LATE.key in rules:
+        # What its host does is why a rank is late: the rank is named first, where it saves most of that.
+        saves = {each.device_id: _saved(each) for each in found if each.rule == LATE.key}
+        its_host = {
+            each.rule
+            for each in found
+            if each.rule in RULES and each.device_id in saves and saves[each.device_id] > HALF * _saved(each)
+        }
+        after = [planned[rule] for rule in its_host if rule in planned]
+        if LATE.key not in planned:
+            after += [planned[rule] for rule in rules[rules.index(LATE.key) :] if rule in planned]
+        planned |= {LATE.key: min(*after, planned.get(LATE.key, last)) - 0.5} if after else {}
     ledger = next((section.tables["devices"] for section in sections if section.key == "ledger"), None)
     copies = ON_COPIES if ledger is not None and _is_mostly_copies(ledger) else ()
-    last = float(len(plan.changes))
     alone = {each.rule: each.saving.point for each in found if each.rule in planned and each.saving is not None}
     for each in found:
         if each.rule not in planned and each.saving is not None and each.saving_method == "estimated":
             less = [planned[rule] for rule, saving in alone.items() if saving < each.saving.point]
             planned |= {each.rule: min(less) - 0.5} if less else {}
     return tuple(sorted(found, key=lambda each: (planned.get(each.rule, last), each.rule not in copies)))
+
+
+def _saved(finding: Finding) -> int:
+    return 0 if finding.saving is None else finding.saving.point
 
 
 def _is_mostly_copies(ledger: "pd.DataFrame") -> bool:

@@ -55,7 +55,7 @@ class Program:
 
 
 def find_programs(folder: Path) -> list[Program]:
-    """Return the programs of a folder that plant a fault, by name; modules without EXPECTS or HELD_OUT are left out."""
+    """Return the programs of a folder that plant a fault, by name; modules without one are left out."""
     found = []
     for path in sorted(folder.glob("*.py")):
         constants = _constants(path)
@@ -69,9 +69,9 @@ def find_programs(folder: Path) -> list[Program]:
                     gpus=ast.literal_eval(constants["GPUS"]) if "GPUS" in constants else 1,
                 )
             )
-        if "HELD_OUT" in constants:
-            held_out = ast.literal_eval(constants["HELD_OUT"]).items()
-            found += [Program(name, rule, shape, library, 1, path.stem) for name, (rule, shape, library) in held_out]
+        for several in (constants[each] for each in ("HELD_OUT", "PROGRAMS") if each in constants):
+            described = ast.literal_eval(several).items()
+            found += [Program(name, rule, shape, library, 1, path.stem) for name, (rule, shape, library) in described]
     return sorted(found, key=lambda each: each.name)
 
 

@@ -345,6 +345,11 @@ def variants_of(torch: Any, alternative: Mapping[str, Any], device: str) -> tupl
         def changed(each: Tensor) -> Tensor:
             return each.detach().to(memory_format=torch.channels_last) if each.dim() == IMAGES else each
 
+    elif kind == "single":
+
+        def changed(each: Tensor) -> Tensor:
+            return each.detach().float() if each.dtype == torch.float64 else each
+
     else:
         sizes = {int(size): better for size, better in alternative["sizes"].items()}
 

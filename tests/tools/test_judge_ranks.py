@@ -40,7 +40,7 @@ def test_a_row_has_predicted_and_measured_savings(real_report: RealReport) -> No
     row = tool.row("loader", report, {"balanced": tool.step_ns(report) - 30e6})
     assert "| Rank 1 is late by" in row
     assert "| `idle/data_wait`, data |" in row
-    assert row.endswith("| 30.0 | yes |")
+    assert row.endswith("| 30.0 | yes | yes |")
 
 
 def test_a_packed_capture_keeps_the_same_steps_of_each_rank(
