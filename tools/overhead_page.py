@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """The page docs/overhead.md: how well reports describe programs without the profiler, and what nsys costs."""
 
 import math
@@ -60,7 +59,6 @@ class Compared(NamedTuple):
 
     Attributes:
         before_ns: The step alone.
-        measured_ns: What was measured.
         recorded_ns: The step under nsys.
         found: The interval of the report; None where it has none, or one too wide to say something.
         turns: How far a turn of the program is from the median turn, at most, as a share of it.
