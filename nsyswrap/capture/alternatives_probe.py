@@ -9,6 +9,7 @@ GPU first waits while the CPU launches a turn, so that the CPU does not count::
     queue    |wait|event|before before before|event|   |wait|event|after after after|event|   |wait|event|before ...
 """
 
+import faulthandler
 import json
 import math
 import os
@@ -37,8 +38,8 @@ CLOCK_HZ = 2.0e9
 # variants, and gradients. Source: ours.
 MEMORY_SHARE, COPIES = 0.5, 4
 COMPILER = "inductor"
-# How much later than its end the time is over, so that the clock shows it, in s.
-LATER_S = 0.05
+# How much later than its end the time is over, so that the clock shows it, in s; and for what Python cannot interrupt.
+LATER_S, MUCH_LATER_S = 0.05, 1.0
 # Those that overwrite what they take first.
 OVERWRITES = ("copy_", "fill_", "zero_", "bernoulli_", "normal_", "uniform_", "exponential_")
 # Numbers in place of those that were not recorded: scalars that PyTorch turned into tensors.
@@ -601,7 +602,9 @@ def main(began: float) -> int:
     path, seconds = Path(sys.argv[1]), float(sys.argv[2])
     signal.signal(signal.SIGALRM, over)
     ends = began + seconds
-    signal.setitimer(signal.ITIMER_REAL, max(ends - time.monotonic(), 0.0) + LATER_S)
+    left = max(ends - time.monotonic(), 0.0)
+    signal.setitimer(signal.ITIMER_REAL, left + LATER_S)
+    faulthandler.dump_traceback_later(left + MUCH_LATER_S, exit=True)  # needs no turn of the interpreter
     try:
         if is_busy():
             sys.stderr.write("other processes use the GPU\n")
@@ -610,6 +613,7 @@ def main(began: float) -> int:
 
         gpu = torch.cuda.get_device_properties(0)
         sys.stdout.write(json.dumps({"gpu": gpu.name}) + "\n")
+        sys.stdout.flush()
         for each in measured(torch, json.loads(path.read_text(encoding="utf-8")), "cuda", ends):
             sys.stdout.write(json.dumps(each) + "\n")
             sys.stdout.flush()
