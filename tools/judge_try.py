@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Let `nsyswrap try` make changes to programs, and compare what they bring with the edited program and the prediction.
 
     python tools/judge_try.py [--out rows.json] [--seconds 250] [--planted] [--profile DIR] [NAME ...]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare operators, modules and lines of the X-ray step with torch.profiler and FlopCounterMode, on a GPU.
 
     python tools/judge_xray.py --out FOLDER [--limit 400] [--lanes 4] [NAME ...]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare the numbers in reports about programs without the profiler with those programs without the profiler.
 
 This is `make overhead`; it needs a GPU. Each program with planted faults, each with its faults fixed, and programs

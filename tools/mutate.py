@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Show which thresholds have a test: move each by half, flip the comparisons with it, and run the nearest tests.
 
 A threshold is a number that a module gives a name in capitals. It is multiplied by 1.5 and by 0.5; in comparisons with
@@ -55,10 +54,8 @@ class Mutation:
 
     Attributes:
         path: The file, from the root of the checkout.
-        line: The line where the change is.
         label: The change, as the table shows it.
         kind: ``threshold`` or ``comparison``.
-        source: The whole source with the change.
     """
 
     path: Path

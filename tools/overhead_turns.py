@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """Let runs of a program take turns on the same cores, so that all have the pace that the machine has then.
 
 All runs without the profiler are started at once, on cores of their own. When each is ready, one after the other moves

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a program that tools/judge_xray.py runs, not a package
 """Models of several libraries, eager and compiled, to hold the X-ray step against PyTorch's own tools.
 
     python tools/xray_programs.py NAME --steps 60             trains the model

@@ -59,7 +59,6 @@ class Variant(NamedTuple):
 
     Attributes:
         function: Computes the outputs from ``inputs``.
-        gradients: A gradient of each output.
         tf32: Whether products of FP32 may use TF32.
         cut: Returns a result in the shape that the program has.
     """
@@ -84,9 +83,6 @@ class Variant(NamedTuple):
 
 class OperatorText:
     """A function that runs recorded operators in their order, as text that a compiler can read.
-
-    Attributes:
-        inputs: The tensors that they take and did not make.
 
     Raises:
         LookupError: An operator is not known here, or takes something else.

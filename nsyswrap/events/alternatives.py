@@ -108,7 +108,6 @@ class MeasuredAlternatives:
     """What an `alternatives.json` holds.
 
     Attributes:
-        found: What was measured.
         reasons: Why others were not.
         failure: Why nothing was measured; empty where something was, or nothing was to measure.
     """

@@ -30,7 +30,6 @@ class Run:
     """Settings of a run.
 
     Attributes:
-        device: Where to compute.
         fixed: Whether to leave the fault out.
     """
 
