@@ -598,9 +598,7 @@ def main(began: float) -> int:
     path, seconds = Path(sys.argv[1]), float(sys.argv[2])
     signal.signal(signal.SIGALRM, over)
     ends = began + seconds
-    left = max(ends - time.monotonic(), 0.0)
-    signal.setitimer(signal.ITIMER_REAL, left + LATER_S)
-    faulthandler.dump_traceback_later(left + MUCH_LATER_S, exit=True)  # needs no turn of the interpreter
+    signal.setitimer(signal.ITIMER_REAL, max(ends - time.monotonic(), 0.0) + LATER_S)
     try:
         if is_busy():
             sys.stderr.write("other processes use the GPU\n")
@@ -622,6 +620,8 @@ def main(began: float) -> int:
 
 
 if __name__ == "__main__":
+    # An alarm waits for compilers that Python cannot interrupt; this does not. What was printed so far counts.
+    faulthandler.dump_traceback_later(float(sys.argv[2]) + MUCH_LATER_S, exit=True)
     code = main(time.monotonic())
     sys.stdout.flush()
     sys.stderr.flush()
