@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import NO_PLAN, Finding, Plan, Section, Severity, StepTimes
 from nsyswrap.rules import capture, gpu, idle, memory, rule_of
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
+from nsyswrap.rules.optimizer import MANY_KERNELS
 from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.rules.ranks import LATE
 from nsyswrap.sections.capture_check import (
@@ -31,8 +33,10 @@ NO_KERNELS = "No kernel was recorded, only {work}."
 OF_HOST = "This report is about the host's time, not the GPU's."
 NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, not the GPU's."
 NO_RECORDS = f"The GPU's records are missing: {{calls}} and no {{work}}. {OF_HOST}"
-# From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
+# From this share of the window, time that the capture cannot explain decides the verdict, and so does idle time of the
+# GPU. Source: ours.
 LIMIT_SHARE = 0.10
+COMPUTE_BOUND = "Compute-bound: kernels run {share} of the time."
 ONE_STEP = "Only one step was recorded, so there is no step time. Record at least ten: `--steps 20`."
 
 
@@ -86,8 +90,9 @@ def find_verdict(  # noqa: PLR0913, PLR0917 - one argument a source
 
     Returns:
         The sentences, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
-        is None where only kernels limit the run. It is also None where missing events can change more time than the
-        first finding has lost, or where the GPU is idle for longer without a cause that the capture shows.
+        is None where kernels limit the run: where there is no finding, or one on idle time while the GPU is busy for
+        more than nine tenths. It is also None where missing events can change more time than the first finding has
+        lost, or where the GPU is idle for longer without a cause that the capture shows.
     """
     sentence, rule = _limit(sections, findings, window, step, kind, plan)
     slowed = [each.headline for each in findings if each.rule == gpu.SLOWED.key]
@@ -126,7 +131,27 @@ def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
         return about + _without_finding(by_key["ledger"], by_key.get("compute"), plan, typical(step, window)), None
-    return f"{about}{first.headline}{_per_step(first, window, step, kind, plan)}", first.rule
+    then = _per_step(first, window, step, kind, plan)
+    if says_idle(first.rule) and (busy := _busy(by_key["ledger"])):
+        return f"{about}{busy}{then}", None
+    return f"{about}{first.headline}{then}", first.rule
+
+
+def says_idle(rule: str | None) -> bool:
+    """Return whether the findings of a rule are on idle time alone: not on copies or short kernels as well."""
+    return rule in RULES and rule not in {MANY_KERNELS.key, *ON_COPIES}
+
+
+def _busy(ledger: Section) -> str:
+    """Return what keeps the GPUs busy, in a sentence; empty where they are idle for a tenth of the time."""
+    devices = ledger.tables["devices"]
+    compute, idle, whole = (int(devices[f"{each}_ns"].sum()) for each in ("compute", "idle", "window"))
+    kernels = units.share(compute / whole)
+    if whole - compute < LIMIT_SHARE * whole:
+        return COMPUTE_BOUND.format(share=kernels)
+    if idle >= LIMIT_SHARE * whole:
+        return ""
+    return f"The GPU is busy {units.share(1 - idle / whole)} of the time, with kernels for {kernels}."
 
 
 def _of_host(
@@ -202,4 +227,4 @@ def _without_finding(ledger: Section, kernels: Section | None, plan: Plan, step:
         return f"{idle_for}, and no change is predicted to save much of it."
     main = kernels.fact("main_kernels") if kernels else None
     most = f" Kernel time: {main.value}." if main and main.value else ""
-    return f"Compute-bound: kernels run {units.share(compute / whole)} of the time.{most}"
+    return f"{COMPUTE_BOUND.format(share=units.share(compute / whole))}{most}"

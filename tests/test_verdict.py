@@ -51,7 +51,8 @@ def finding(
 
 def sections(affected_ns: int = 0, gpus: int = 1, compute_ns: int = S // 2, copies_ns: int = 0) -> list[Section]:
     """Return a ledger, and a check of the capture that says how much time can be wrong."""
-    times = {"window_ns": S, "compute_ns": compute_ns, "copy_exposed_ns": copies_ns}
+    idle_ns = S - compute_ns - copies_ns
+    times = {"window_ns": S, "compute_ns": compute_ns, "copy_exposed_ns": copies_ns, "idle_ns": idle_ns}
     devices = pd.DataFrame({"device_id": range(gpus), **times})
     check = (Fact("affected_ns", affected_ns, "ns"), Fact("affected_share", affected_ns / S / gpus, "share"))
     return [Section("capture_check", "", WHOLE, check), Section("ledger", "", WHOLE, tables={"devices": devices})]
@@ -85,6 +86,24 @@ def test_the_step_alone_is_stated_where_it_is_known() -> None:
 def test_a_time_of_few_steps_has_a_caution(count: int, caution: str) -> None:
     text, _ = verdict(finding(saving=None), step=StepTimes(count, 100 * MS))
     assert text.endswith(f" A step takes {units.duration(S / count)} as recorded{caution}.")
+
+
+@pytest.mark.parametrize(
+    ("compute_ms", "copies_ms", "start"),
+    [
+        (900, 0, "launches/launch_bound is first."),
+        (901, 0, "Compute-bound: kernels run 90.1 % of the time."),
+        (600, 300, "launches/launch_bound is first."),
+        (600, 301, "The GPU is busy 90.1 % of the time, with kernels for 60.0 %."),
+    ],
+)
+def test_a_gpu_that_is_busy_for_nine_tenths_does_not_wait(compute_ms: int, copies_ms: int, start: str) -> None:
+    """What to change still follows. A finding on what the GPU does is stated."""
+    of_gpu = sections(compute_ns=compute_ms * MS, copies_ns=copies_ms * MS)
+    said, rule = find_verdict(of_gpu, [finding()], WHOLE, TEN)
+    assert said == f"{start} A step takes 100 ms as recorded; about 75 with CUDA graphs."
+    assert (rule is None) == (compute_ms + copies_ms > 900)
+    assert find_verdict(of_gpu, [finding("optimizer/many_kernels")], WHOLE, TEN)[1] == "optimizer/many_kernels"
 
 
 def test_two_changes_that_help_only_together_are_counted() -> None:

@@ -191,7 +191,7 @@ def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse
                 print(f"{case.name}: {error!r}", flush=True)
                 return
         with writing:
-            results["programs"].append(row)
+            results["programs"].append(row | {"gpu": next(iter(machine["gpus"]), "")})
             results["machine"] = machine
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(f"{case.name}: {time.monotonic() - began:.0f} s", *overhead_page.lines([row]), sep="\n", flush=True)
@@ -225,9 +225,9 @@ def _keep(case: Case, folder: Path, kept: Path) -> None:
 
 
 def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
-    """Replace the reports of rows with those that the kept exports have now."""
+    """Replace the reports of rows with those that the kept exports of the same GPU have now."""
 
-    def one(run: dict[str, Any], packed: Path) -> None:
+    def one(run: dict[str, Any], gpu: str, packed: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
             capture, report = Path(folder, "capture.sqlite"), Path(folder, "report.json")
             capture.write_bytes(lzma.decompress(packed.read_bytes()))
@@ -235,13 +235,18 @@ def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
                 shutil.copyfile(samples, capture.with_name(HOST_NAME))
             words = [*NSYSWRAP, "analyze", str(capture), "--format", "json", "-o", str(report)]
             subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
-            run["report"] = _kept(json.loads(report.read_text(encoding="utf-8")))
+            found = json.loads(report.read_text(encoding="utf-8"))
+        if gpu in {"", *(each["name"] for each in found["gpus"])}:
+            run["report"] = _kept(found)
 
     files = [
-        (row[kind], kept / name.format(row["program"])) for row in rows for kind, name in KEPT.items() if kind in row
+        (row[kind], row.get("gpu", ""), kept / name.format(row["program"]))
+        for row in rows
+        for kind, name in KEPT.items()
+        if kind in row
     ]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as lanes:
-        list(lanes.map(lambda each: one(*each), [each for each in files if each[1].exists()]))
+        list(lanes.map(lambda each: one(*each), [each for each in files if each[2].exists()]))
 
 
 def _machine(report_folder: Path) -> dict[str, Any]:

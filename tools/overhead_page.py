@@ -4,14 +4,15 @@
 import math
 import statistics
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nsyswrap.attribution.attribution import RULES
+from nsyswrap.base import units
 from nsyswrap.base.interval import NAMES, Interval
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import StepTimes
-from nsyswrap.verdict import LIMIT_SHARE
+from nsyswrap.verdict import LIMIT_SHARE, says_idle
 from nsyswrap.what_if.fixed_step import WIDEST_FACTOR, CurrentStep, is_known, typical
 
 WIDTH = 120
@@ -149,9 +150,10 @@ def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    rows = sorted(results["programs"], key=lambda row: row["program"])
+    """Return the whole page."""
+    rows = sorted(results["programs"], key=lambda row: (row["program"], row.get("gpu", "")))
     steps, plans = steps_of(rows), plans_of(rows)
-    parts = [HEAD, _measured_on(results["machine"])]
+    parts = [HEAD, _wrapped(_measured_on(results["machine"], rows))]
     if rows:
         shown = (each for each in steps if not each.is_held)
         said = f"{_summary('step alone', steps)} {_between_turns(rows)}"
@@ -166,7 +168,10 @@ def page(results: Mapping[str, Any]) -> str:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return str(row["program"].rpartition(".")[2].replace("_", " "))
+    """Return the name of a program, and the short one of the GPU that it was measured on."""
+    gpu = row.get("gpu", "").removeprefix("NVIDIA ").partition(" ")[0]
+    name = str(row["program"]).rpartition(".")[2].replace("_", " ")
+    return f"{name} ({gpu})" if gpu else name
 
 
 def _step_line(one: Compared) -> str:
@@ -231,7 +236,7 @@ def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     runs = [(f"{_name(row)}{suffix}", row[kind]) for row in rows for kind, suffix in KINDS.items() if kind in row]
     busy = [(name, run, run["report"]["busy_ns"]) for name, run in runs if run["report"].get("busy_ns")]
     full = [(name, run) for name, run, ns in busy if ns > (1 - LIMIT_SHARE) * run["mean_ns"]]
-    made = [(name, run) for name, run in full if _waits(run)]
+    made = [(name, run) for name, run in full if says_idle(run["report"]["verdict_rule"])]
     yield (
         f"{len(full)} of {len(busy)} programs keep the GPU busy for more than {100 * (1 - LIMIT_SHARE):.0f} % of the "
         f"time alone. The verdicts of {len(made)} of these say that it waits."
@@ -240,25 +245,21 @@ def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"- {name}, {100 * run['report']['busy_ns'] / run['mean_ns']:.0f} % busy: {run['report']['verdict']}"
 
 
-def _waits(run: Mapping[str, Any]) -> bool:
-    """Return whether a verdict says that the GPU waits."""
-    return run["report"]["verdict_rule"] in RULES
-
-
 def _wrapped(text: str) -> str:
     indent = "  " if text.startswith("- ") else ""
     filled = textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return f"\n{filled}\n"
 
 
-def _measured_on(machine: Mapping[str, Any]) -> str:
+def _measured_on(machine: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     if not machine:
-        return "\nNothing was measured yet.\n"
-    gpus = ", ".join(machine["gpus"])
+        return "Nothing was measured yet."
+    gpus = Counter(row.get("gpu") or "no GPU" for row in rows)
+    named = ", ".join(f"{gpu} ({units.counted(count, 'program')})" for gpu, count in gpus.most_common())
     return (
-        f"\nMeasured on: {gpus}, driver {machine['driver']}, {machine['cores']} cores of "
+        f"Measured on: {named}; driver {machine['driver']}, {machine['cores']} cores of "
         f"{(machine['cost'] or {}).get('conditions', {}).get('cpu', 'a CPU')}, nsys {machine['nsys']}, Python "
-        f"{machine['python']}, torch {machine['torch']}.\n"
+        f"{machine['python']}, torch {machine['torch']}."
     )
 
 

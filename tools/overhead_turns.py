@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """Let runs of a program take turns on the same cores, so that all have the pace that the machine has then.
 
-All runs are started at once, on cores of their own. When each is ready, one after the other moves to the cores of the
-turns and makes its steps there, while nothing else does. A run under the profiler has one turn, from the start of the
-program until its steps are recorded; the others have several, of a few seconds::
+All runs without the profiler are started at once, on cores of their own. When each is ready, one after the other moves
+to the cores of the turns and makes its steps there, while nothing else does. A run under the profiler has one turn,
+from the start of the program until its steps are recorded; the others have several, of a few seconds::
 
     fault             |steps|          |steps|
     fault, profiled         |recorded|
@@ -123,7 +123,7 @@ class Run(NamedTuple):
 
     Attributes:
         command: Its command, in which ``SOCKET`` stands for the address.
-        is_late: Whether it starts when the turns begin: a program that takes no step for minutes is recorded at once.
+        is_late: Whether it starts with its first turn: a program that takes no step for minutes is recorded at once.
         is_alone: Whether it uses the GPU after its turn, too: the next turn begins when it has ended.
     """
 
@@ -193,16 +193,15 @@ def take_turns(
     with ThreadPoolExecutor(len(runs)) as pool, ExitStack() as closing:
         with ExitStack() as ending:  # a closed connection ends a program
 
-            def start(*, late: bool) -> dict[str, _Started]:
-                chosen = {name: run.command for name, run in runs.items() if run.is_late == late}
-                return {name: _Started(command, pool, closing, ending) for name, command in chosen.items()}
+            def start(name: str) -> _Started:
+                return _Started(runs[name].command, pool, closing, ending)
 
-            started = start(late=False)
+            started = {name: start(name) for name, run in runs.items() if not run.is_late}
             for each in started.values():
                 _ = each.lines
             with place:
-                started |= start(late=True)
                 for name in order:
+                    started[name] = started.get(name) or start(name)
                     answer = _turn(started[name].lines, cores)
                     while runs[name].is_alone and not started[name].running.done():
                         started[name].again(cores, nullcontext())

@@ -9,14 +9,13 @@ from nsyswrap.base.intervals import Window, total
 from nsyswrap.events.lost_events import UnrecordedLaunches
 from nsyswrap.events.operations import Operations
 from nsyswrap.trace.tables import Trace
+from nsyswrap.trace.valid_rows import FARTHEST
 
 # Work that takes less of the time cannot be a finding. Source: ours, the least share of a finding.
 LEAST_SHARE = 0.02
 
 
 BETWEEN_HINT = "seconds count from the start of the capture: --window 12.5:14"
-# No event is 70 years from the start of its capture.
-FARTHEST = 1 << 61
 _BETWEEN = re.compile(r"(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)")
 
 

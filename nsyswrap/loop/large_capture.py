@@ -43,8 +43,6 @@ _BYTES: Mapping[str, int] = {
 }
 # No row takes more memory than so many times its bytes in the file: that of a kernel has at least 60 bytes.
 PER_FILE_BYTE = 10
-# Halvings of an interval without steps: a millionth of it is exact enough.
-_HALVINGS = 20
 
 
 # Texts of ranges that decide which ranges of ours are steps.
@@ -129,17 +127,12 @@ def choose_time(sizes: IntervalSizes, start_ns: int, end_ns: int, memory_bytes: 
         first = start_ns + (length - part) // 2
         return ReadInterval(first, first + part, max(part // 100, step_ns, 1), part == length)
 
-    def fits(one: ReadInterval) -> bool:
-        return sizes.needed_bytes(one.start_ns - one.around_ns, one.end_ns + one.around_ns) <= memory_bytes
+    def needed(part: int) -> int:
+        chosen = interval(part)
+        return sizes.needed_bytes(chosen.start_ns - chosen.around_ns, chosen.end_ns + chosen.around_ns)
 
-    if fits(interval(length)):
-        return interval(length)
-    least, step = 1, length // 2
-    for _ in range(_HALVINGS):
-        if step and fits(interval(least + step)):
-            least += step
-        step //= 2
-    return interval(least)
+    # How many of the lengths from 2 ns on fit.
+    return interval(1 + bisect_right(range(2, length + 1), memory_bytes, key=needed))
 
 
 class ReadRequest(NamedTuple):

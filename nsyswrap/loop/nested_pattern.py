@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.loop.work_pattern import (
-    LEAST_CONTENT,
     LEAST_REPETITIONS,
     TOLERANCE,
     Kinds,
@@ -115,7 +114,7 @@ def _regular_work(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> _Re
     replaced = lacking[holds][:, kinds.kernel].any(axis=1).mean() > TOLERANCE and not pattern.backward
     usual = np.median(runs, axis=0)
     kernels = runs[:, kinds.kernel]
-    common = kernels.min(axis=0).sum() >= LEAST_CONTENT * usual[kinds.kernel].sum() > 0
+    common = 2 * kernels.min(axis=0).sum() >= usual[kinds.kernel].sum() > 0
     alike = np.unique(row_keys(kernels), return_counts=True)[1].max(initial=0) >= (1 - TOLERANCE) * len(runs)
     if replaced or not (common or alike):
         return None

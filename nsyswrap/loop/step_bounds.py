@@ -13,12 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices, Times
-from nsyswrap.loop.work_pattern import CONTEXT, TOLERANCE, Pattern, contents, row_keys
+from nsyswrap.loop.work_pattern import CONTEXT, MOST_COMPARED, TOLERANCE, Pattern, contents, row_keys
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, UNFINISHED, WAIT, Codes, Flags, WorkSequence
-
-# Repetitions that are compared to find the usual order of the calls.
-MOST_ALIKE = 64
-
 
 # A repetition that lacks more than this share of the usual items is no step: an evaluation lacks the backward pass.
 MOST_MISSING = 0.5
@@ -73,7 +69,7 @@ def usual_order(sequence: WorkSequence, pattern: Pattern, items: Indices) -> Ste
     sizes, counts = np.unique(length[rows], return_counts=True)
     size = int(sizes[np.argmax(counts)])
     rows = rows[length[rows] == size]
-    rows = rows[np.unique(np.linspace(0, len(rows) - 1, MOST_ALIKE).astype(np.intp))]
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, MOST_COMPARED).astype(np.intp))]
     at = marks[rows][:, None] + np.arange(size)
     _, which, times = np.unique(row_keys(sequence.named[items[at]]), return_inverse=True, return_counts=True)
     alike = at[which.ravel() == np.argmax(times)]

@@ -23,8 +23,6 @@ LEAST_REPETITIONS = 4
 LEAST_ITEMS = 40
 # Distances and contents may differ by this share: a log, a skipped optimizer, another algorithm. Source: ours.
 TOLERANCE = 0.25
-# Of what lies between two marks, this share has the same names each time; other shapes have kernels of other names.
-LEAST_CONTENT = 0.5
 # Share of the items, from the first repetition to the last, that the pattern explains. Source: ours: half would leave
 # room for a second pattern of the same weight.
 LEAST_EXPLAINED = 0.6
@@ -33,10 +31,9 @@ LEAST_EXPLAINED = 0.6
 LEAST_FORETOLD, CONTEXT = 0.8, 3
 # A pattern is as good as the best one if it explains at most this share less of the kernels. The kernels that it does
 # not explain are different work. Where each repetition has a backward pass and an optimizer, this work is an
-# evaluation. Where each copies to the device, it is a log. Otherwise it may be the reading of a prompt. Where each has
-# only a backward pass, it may be the optimizer after accumulated gradients, so only as much as a log launches is
-# allowed. Source: ours.
-AS_GOOD_TRAINING, AS_GOOD_BATCHES, AS_GOOD_ROUNDS, AS_GOOD_BACKWARD = 0.5, 0.25, 0.05, 0.02
+# evaluation, however long. Where each copies to the device, it is a log. Otherwise it may be the reading of a prompt,
+# or the optimizer after accumulated gradients. Source: ours.
+AS_GOOD_BATCHES, AS_GOOD_ROUNDS = 0.25, 0.05
 # A repetition of fewer kinds of items repeats its grids and sizes too: the upload of weights is a copy and a cast each.
 FEW_KINDS = 8
 # Number of patterns that are tried, largest cover first, and number of repetitions that are compared.
@@ -88,9 +85,9 @@ class Pattern:
     @property
     def as_good(self) -> float:
         """Return how much smaller its share of explained kernels may be than that of the best pattern."""
-        if self.backward:
-            return AS_GOOD_TRAINING if self.optimizer else AS_GOOD_BACKWARD
-        return AS_GOOD_BATCHES if self.batches else AS_GOOD_ROUNDS
+        if self.backward and self.optimizer:
+            return 1.0
+        return AS_GOOD_BATCHES if self.batches and not self.backward else AS_GOOD_ROUNDS
 
 
 def find_pattern(sequence: WorkSequence) -> Pattern | None:
@@ -250,7 +247,7 @@ def pattern_of(sequence: WorkSequence, marks: Indices, kinds: Kinds) -> Pattern 
     counts = contents(sequence.named, marks[compared], marks[compared + 1], len(kinds.backward))
     like = counts[usual[compared]] if usual[compared].any() else counts
     content = np.percentile(like, 50, axis=0, method="lower")
-    if content.sum() < LEAST_CONTENT * middle or (len(rows) + 1) * content.sum() < LEAST_ITEMS:
+    if (len(rows) + 1) * content.sum() < LEAST_ITEMS:
         return None
     if (content > 0).sum() < FEW_KINDS and not _same_shapes(sequence, marks, rows, middle):
         return None
@@ -282,7 +279,7 @@ def _explained(
     """
     items, kernels = content.sum(), content[kinds.kernel].sum()
     of_kernels = counts[:, kinds.kernel].sum(axis=1)
-    if not kernels or kernels < LEAST_CONTENT * np.median(of_kernels):
+    if not kernels:
         return 0.0, 0.0, 0.0
     matched = np.minimum(counts, content)
     whole = matched.sum(axis=1) >= items - max(TOLERANCE * items, 1)

@@ -74,6 +74,7 @@ class KernelRates:
         bytes: Bytes, at least.
         at_peak_ns: Time that the operations of a product need at the highest peak, causal attention in full.
         compute_ns: Time that they need at the peak of their type.
+        reached_ns: The same at the measured peak, where it is known.
         needed_ns: Time that operations or bytes need at the peak of what bounds it: the measured one where it is known.
         is_measured: Whether the peak of its operations is a measured one.
         bound: Index into ``BOUNDS``.
@@ -86,6 +87,7 @@ class KernelRates:
     bytes: Amounts
     at_peak_ns: Amounts
     compute_ns: Amounts
+    reached_ns: Amounts
     needed_ns: Amounts
     is_measured: Flags
     bound: npt.NDArray[np.int8]
@@ -119,6 +121,7 @@ def find_rates(context: TraceContext, joined: JoinedKernels) -> KernelRates:
         bytes=moved,
         at_peak_ns=np.where(product, operations / peaks.highest, np.nan),
         compute_ns=compute_ns,
+        reached_ns=reached_ns,
         needed_ns=reached,
         is_measured=product & peaks.is_measured,
         bound=np.where(np.isnan(reached), BOUNDS.index(UNKNOWN), bound).astype(np.int8),

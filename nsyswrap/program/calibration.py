@@ -24,7 +24,7 @@ The ranks of a job share the machine and wait for each other. So there is one ex
 are compared with its own steps alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import hypot, sqrt
@@ -220,15 +220,26 @@ def _extent(model: "_Model", share: Interval[float], armed: float) -> Interval[f
         share: The step alone as a share of the recorded one.
         armed: How many times as long the host's work took while it was timed.
     """
-    fastest, slowest = model.kernels
-    first = _crossing(lambda extent: model.share(extent, fastest, armed), share.high)
-    last = max(_crossing(lambda extent: model.share(extent, slowest, armed), share.low), first)
-    # The costs that were measured come first. Another pace of the host comes where the step allows none of them.
-    low, high = (min(max(each, LEAST), MOST) for each in (first, last))
-    if first > MOST or last < LEAST:
-        explained = _is_the_pace(lambda extent: model.share(extent, pace=armed), low, first, share.point)
-        low, high = (first, last) if explained else (LEAST, MOST)
+    found = _admissible(model, share, armed)
+    low, high = (min(max(each, LEAST), MOST) for each in found)
+    if found[0] > MOST or found[1] < LEAST:
+        # The costs that were measured come first. Another pace of the host comes where the step allows none of them.
+        nearest, at_any_pace = model.share(low, pace=armed), _crossing(model, share.point, 1.0, armed)
+        missing = abs(share.point - nearest)
+        if abs(share.point - model.share(at_any_pace, pace=armed)) <= EXPLAINED * missing:
+            low, high = found
+        else:
+            # The kernels set the pace, and took longer or shorter. A step that is as near as what is missing may be it.
+            near = _admissible(model, around(nearest, nearest - missing, nearest + missing), armed)
+            low, high = (min(max(each, LEAST), MOST) for each in near)
     return Interval(low, (low + high) / 2, high)
+
+
+def _admissible(model: "_Model", share: Interval[float], armed: float) -> tuple[float, float]:
+    """Return the first and the last extent at which a step is as long as alone, or comes nearest."""
+    fastest, slowest = model.kernels
+    first = _crossing(model, share.high, fastest, armed)
+    return first, max(_crossing(model, share.low, slowest, armed), first)
 
 
 def _with_data(model: "_Model", extent: float, wanted: float, armed: float) -> "_Model":
@@ -241,31 +252,23 @@ def _with_data(model: "_Model", extent: float, wanted: float, armed: float) -> "
     return replace(model, data_factor=sqrt(low * high))
 
 
-def _is_the_pace(share: Callable[[float], float], nearest: float, reached: float, wanted: float) -> bool:
-    """Return whether another pace of the host explains the step alone, where no measured cost of the calls does.
-
-    It does not where most of what is missing stays: then the kernels set the pace, and took longer or shorter.
+def _crossing(model: "_Model", wanted: float, kernels: float, armed: float) -> float:
+    """Return the extent at which a step, which gets shorter from the slowest pace to the fastest, comes nearest.
 
     Args:
-        share: Returns the step at an extent as a share of the recorded one.
-        nearest: The extent with the measured cost that comes nearest.
-        reached: The extent that comes nearest at any pace of the host.
-        wanted: The step alone as a share of the recorded one.
+        model: The simulated steps.
+        wanted: The step as a share of the recorded one.
+        kernels: How many times as long kernels take.
+        armed: How many times as long the host's work takes.
     """
-    missing = wanted - share(nearest)
-    return abs(wanted - share(reached)) <= EXPLAINED * abs(missing)
-
-
-def _crossing(share: Callable[[float], float], wanted: float) -> float:
-    """Return the extent at which a share, which falls from the slowest pace to the fastest, comes nearest."""
     low, high = float(SLOWEST), float(FASTEST)
-    if share(low) <= wanted:
+    if model.share(low, kernels, armed) <= wanted:
         return low
-    if share(high) > wanted:
+    if model.share(high, kernels, armed) > wanted:
         return high
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if share(middle) > wanted else (low, middle)
+        low, high = (middle, high) if model.share(middle, kernels, armed) > wanted else (low, middle)
     return (low + high) / 2
 
 

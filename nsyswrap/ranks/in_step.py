@@ -25,8 +25,9 @@ from nsyswrap.ranks.parts import Parts
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 
-# An operation that was queued this long before a collective ended and begins this soon after it waited for it. Source:
-# launch latencies in the tests' captures are 1 to 7 us; the simulation uses the same limit.
+# An operation that was queued this long before a collective ended and begins this soon after it waited for it. One that
+# begins this much later than its launch and its stream explain waited for another stream. Source: ours; launch
+# latencies in the tests' captures are 1 to 7 us.
 GATED_NS = 10_000
 NEVER = np.int64(1 << 60)
 # A call of the host that waits returns this soon after what it waits for. Source: the same captures, below 20 us.

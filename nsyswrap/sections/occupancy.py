@@ -37,8 +37,9 @@ NOTE = (
     "It is an upper bound: a capture does not show clusters and barriers. Collectives are left out."
 )
 
-# A grid is small where it leaves half of the multiprocessors without a block. Source: torch_tb_profiler advises a
-# larger batch below 50 % of GPU utilization; the CUDA C++ Best Practices Guide demands a block for each multiprocessor.
+# A grid is small where it leaves half of the multiprocessors without a block, and so is a product in large tiles.
+# Source: torch_tb_profiler advises a larger batch below 50 % of GPU utilization; the CUDA C++ Best Practices Guide
+# demands a block for each multiprocessor.
 FEW_BLOCKS = 0.50
 # Below this share of the warps occupancy counts as low. Source: ours. The CUDA C++ Best Practices Guide has no number.
 # It says that low occupancy hides less memory latency, and that above some point more occupancy does not help.

@@ -10,13 +10,12 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
 from nsyswrap.ranks.activity import COMPUTES, USUAL
-from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.collectives import MOST_NAMED, Collectives
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.rules.ranks import PIPELINE
 from nsyswrap.sections.severity import WARNING_SHARE, make_finding
 from nsyswrap.what_if.saving import HALF, Saving
 
-LISTED = 8
 EVEN_STAGES = (
     "Move layers from {longest} to {shortest}, until all stages work for as long: each microbatch takes the time of "
     "the longest stage."
@@ -51,7 +50,7 @@ def find_findings(
     stages = tuple(
         f"rank {collectives.ranks.number(each)}: {units.duration(bubbles[each])} in bubbles, "
         f"{units.duration(works[each])} of kernels and of launching them"
-        for each in order[:LISTED]
+        for each in order[:MOST_NAMED]
     )
     is_message = np.array([kind == SEND_RECEIVE for kind in collectives.kinds], bool)[collectives.kind]
     low, high = find_own_windows(context, window).by_device(collectives.device_id)

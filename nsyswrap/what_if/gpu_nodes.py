@@ -19,13 +19,11 @@ import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.operations import Operations, streams_of
+from nsyswrap.ranks.in_step import GATED_NS
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, coded, groups
 from nsyswrap.what_if.cpu_nodes import BLOCKING_LAUNCH, LAUNCH, HostNodes
 
-# An operation that begins this much later than its launch and its stream explain waited for another stream. Source:
-# ours; more than the distance of the quartiles of kernel launch latencies in the tests' captures, which is 1 to 7 us.
-LATE_NS = 10_000
 NONE = -1
 EARLY = np.int64(-(1 << 50))
 
@@ -147,14 +145,14 @@ def find_starts(queued: Queued, awaited: Indices) -> Starts:
     in_line = (queued.before >= 0) & (np.maximum(ready, awaited_end) <= queued.before_end)
     gap = medians(since_before, queued.group, in_line)
     explained = np.maximum(ready, queued.before_end + gap)
-    late = inside & (queued.start - explained > LATE_NS)
+    late = inside & (queued.start - explained > GATED_NS)
     # A late operation may wait for one of another stream that ended just before: one of the same process that was
     # launched before it. Of several, it is the last to end.
     guessed = np.full(len(queued.row), NONE, np.intp)
     by_end = np.argsort(queued.end, kind="stable")
     ends = queued.end[by_end]
     for each in np.flatnonzero(late & (awaited == NONE)):
-        first, last = np.searchsorted(ends, [queued.start[each] - LATE_NS, queued.start[each] + 1])
+        first, last = np.searchsorted(ends, [queued.start[each] - GATED_NS, queued.start[each] + 1])
         near = by_end[first:last]
         fits = (near < each) & (queued.stream[near] != queued.stream[each])
         near = near[fits & (queued.process[near] == queued.process[each])]

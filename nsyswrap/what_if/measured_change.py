@@ -17,7 +17,7 @@ from nsyswrap.what_if.simulate import Simulation
 # A measured share of an operator's time and that in the changed program differ by as much. Source: four products and
 # three attentions of tools/judge_alternatives.py on an H100 differ by -0.7 to +5.0 %.
 BENCHMARK_ERROR = 0.05
-HALF = 0.5
+# Alternatives in the evidence: as many as a reader takes in. Ours.
 LISTED = 4
 
 
@@ -46,7 +46,7 @@ def with_measured(simulation: Simulation, what: WhatIf, candidates: Sequence[Alt
     length = (context.operations.end - context.operations.start)[changed]
     saved = np.abs(1 - factor[changed]) * length
     whole = float(saved.sum()) or 1.0
-    most = float(saved[is_measured[changed]].sum()) >= HALF * whole
+    most = float(saved[is_measured[changed]].sum()) >= whole / 2
     return replace(
         what,
         change=replace(what.change, operations=changed, factor=factor[changed]),

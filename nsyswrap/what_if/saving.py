@@ -31,8 +31,6 @@ HALF = 0.5
 # A fix that saves a smaller share of the time is not worth a warning, or a place in the plan. Source: ours; two runs of
 # one program differ by as much.
 LEAST_SAVING_SHARE = 0.01
-# So many times as long takes the host's work to see what it sets. Source: ours; any small change shows the same.
-SLOWER = 1.1
 CANNOT = "no saving is predicted: the simulation does not reproduce this run"
 # About nine of ten savings predicted for planted faults differ from the measured ones by at most this share of
 # what is saved or of what is left, whichever is less. What a fix leaves of the host's work is known; how fast kernels
@@ -153,8 +151,9 @@ def set_by_host(simulation: Simulation, *fixes: WhatIf) -> float:
     The range of a step is mostly that of the pace of the machine's cores, which does not matter for what kernels set.
     """
     changes = [each.change for each in fixes]
+    # A host that is slower by any small factor shows what it sets.
     now, after = (
-        simulation.length(*some, simulation.at_pace(SLOWER)) / max(simulation.length(*some), 1) - 1
+        simulation.length(*some, simulation.at_pace(1.1)) / max(simulation.length(*some), 1) - 1
         for some in ([], changes)
     )
     return float(min(after / now, 1.0)) if now > 0 else 1.0

@@ -1,6 +1,7 @@
 """Root causes leave some idle time alone: other streams, few marks, small copies, long CPU code. Times are in us."""
 
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from analysis_fixtures import attributions_of, idle_pieces, window
 from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, trace_of
 from made_steps import MEASURED, STEP, STEPS, US, made_loop
 
-from nsyswrap.attribution.root_causes import between_operations, capture_overhead
+from nsyswrap.attribution.root_causes import between_operations, capture_overhead, migrations
 from nsyswrap.events.recorded_calls import sums_inside
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import choose_window
@@ -26,10 +27,10 @@ def idle_by_rule(trace: Trace) -> Callable[[str], float]:
     return lambda rule: found.idle_of(rule) / US
 
 
-def between(trace: Trace, end: int) -> list[int]:
-    """Return the starts of the gaps that ``between_operations`` explains, in us."""
+def between(trace: Trace, end: int, cause: ModuleType = between_operations) -> list[int]:
+    """Return the starts of the gaps that ``between_operations`` explains, or another root cause, in us."""
     idle = idle_pieces(trace, 0, end * US)
-    found = between_operations.find(idle, np.ones(len(idle.length), bool))
+    found = cause.find(idle, np.ones(len(idle.length), bool))
     return [int(start) // US for start in idle.pieces.start[found]]
 
 
@@ -69,6 +70,13 @@ def test_a_gap_that_a_migration_ends_is_not_the_gpus_own_pace() -> None:
     assert between(trace_of(made), 32) == [22]
 
 
+@pytest.mark.parametrize(("gap", "explained"), [(99, True), (101, False)])
+def test_a_gap_longer_than_a_page_fault_is_not_that_of_a_migration(gap: int, *, explained: bool) -> None:
+    end = 8 + gap + 2
+    made = queued((0, 8)).copy((end - 2) * US, end * US, 12, stream=None, migrationCause=2)
+    assert between(trace_of(made), end, migrations) == [8] * explained
+
+
 def test_a_gap_of_more_than_ten_usual_ones_is_not_the_gpus_own_pace() -> None:
     """Usual gaps are 2 us, so a gap of 20 us still counts and a gap of 21 us does not."""
     kernels = [(0, 8), (10, 18), (20, 28), (48, 60), (81, 90), (92, 100)]
@@ -96,9 +104,13 @@ def test_few_marks_take_no_time() -> None:
 def test_the_time_of_marks_is_that_of_the_shortest_in_the_capture() -> None:
     """An end comes 3 us after its start, and a start 1 us after the end before it, so marks take at most that long.
 
-    The first start has no mark before it and counts as 0. The 5th percentile of the 50 times is still 1 us.
+    From the fifth on, a start comes 2 us after the end. The first one has no mark before it and counts as 0. The 5th
+    percentile of the 50 times is 1 us.
     """
-    (marks,) = capture_overhead.find_marks(find_context(trace_of(marked(50))), window(0, 410 * US)).values()
+    made = marked(4)
+    for number in range(46):
+        made.range("piece", (17 + 5 * number) * US, (20 + 5 * number) * US)
+    (marks,) = capture_overhead.find_marks(find_context(trace_of(made)), window(0, 410 * US)).values()
     start, end = (np.array(side, np.int64) * US for side in ((0, 4, 4, 300), (400, 8, 5, 400)))
     assert (sums_inside(*marks, start, end) / US).tolist() == [50 * 1 + 50 * 3, 1 + 3, 1, 0]
 
@@ -134,11 +146,11 @@ def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a
     assert [idle_of(other) for other in others] == [0]
 
 
-def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches() -> None:
-    """A long gap of CPU code once a step is CPU time and does not count as launch-bound.
+def paced(wait: int = 0) -> ExportBuilder:
+    """Return steps with 20 launches, one every 10 us, of kernels of 2 us, then CPU code until the next step.
 
-    Each step has 20 launches, one every 10 us, of kernels of 2 us, with gaps of 8 us. Then CPU code runs until the next
-    step. Gaps of up to 100 us are usual: the 19 short ones of each step, and the first 5 us of the window.
+    Args:
+        wait: How long the CPU waits for the GPU 100 us after the last launch, in us.
     """
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
     for number in range(STEPS):
@@ -146,10 +158,25 @@ def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches() -> None:
         made.range(f"batch {number}", at, at + STEP)
         for call in range(at, at + 200 * US, 10 * US):
             made.kernel(call + 5 * US, call + 7 * US, launched=(call, call + US), gridX=9000, blockX=256)
-    idle_of = idle_by_rule(trace_of(made))
+        if wait:
+            made.call("cudaDeviceSynchronize", at + 300 * US, at + (300 + wait) * US)
+    return made
+
+
+def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches() -> None:
+    """Gaps of up to 100 us are usual: the 19 of 8 us in each step, and the first 5 us of the window."""
+    idle_of = idle_by_rule(trace_of(paced()))
     assert idle_of("launches/launch_bound") == MEASURED * 19 * 8 + 5
     assert idle_of("idle/cpu") == MEASURED * (1000 - 197)
     assert idle_of("idle/launch") + idle_of("idle/queued") == (MEASURED - 1) * 5
+
+
+@pytest.mark.parametrize(("wait", "bound"), [(270, True), (310, False)])
+def test_fewer_launches_do_not_help_where_other_causes_take_three_tenths_of_the_idle_time(
+    wait: int, *, bound: bool
+) -> None:
+    """The GPU is idle for 960 us of a step."""
+    assert bool(idle_by_rule(trace_of(paced(wait)))("launches/launch_bound")) is bound
 
 
 @pytest.mark.parametrize(("gap", "count"), [(190, 7), (210, 0)])

@@ -91,18 +91,17 @@ def test_a_barrier_after_the_loop_is_not_in_the_last_step() -> None:
 
 
 def test_a_step_that_had_begun_before_the_capture_is_known() -> None:
-    """Its end is at the beginning of the capture. Without it, the first step is the program's first."""
+    """Its last three kernels are at the beginning of the capture. Without them, the first step is the program's."""
 
-    def captured(*, within: bool) -> StepParts:
+    def captured(kernels: int) -> StepParts:
         program = Program()
-        if within:
-            program.kernels("conv_bwd", "relu_bwd", thread=AUTOGRAD).kernels("norm", "scale", ADAM).wait()
+        if kernels:
+            program.kernels("conv_bwd", thread=AUTOGRAD).kernels(*("norm", "scale", ADAM)[-kernels:]).wait()
         for _ in range(10):
             passes(program.step()).kernels("norm", "scale", ADAM).wait()
         return parts_of(program)
 
-    assert captured(within=True).begun
-    assert not captured(within=False).begun
+    assert [captured(kernels).begun for kernels in (0, 2, 3)] == [False, False, True]
 
 
 @pytest.mark.parametrize(("layers", "steps"), [(9, 25), (10, 30)])
@@ -114,3 +113,18 @@ def test_a_repetition_with_less_than_half_of_the_work_is_no_step(layers: int, st
         program.to_device().layers(count, "conv").kernels("loss").backward("conv_bwd", count=count)
         program.kernels(*[ADAM] * 3).to_host()
     assert len(parts_of(program).start) == steps
+
+
+@pytest.mark.parametrize(("memsets", "first"), [(2, 1), (4, 0)])
+def test_a_kernel_up_to_four_items_after_the_begin_shows_where_a_step_begins(memsets: int, first: int) -> None:
+    """Each step copies a batch, and sets memory some times before its first kernel; the first step once less.
+
+    The way back from the kernel ends where the first step differs. Without a near kernel the copy is the begin.
+    """
+    program = Program()
+    for number in range(10):
+        program.step().to_device()
+        for _ in range(memsets - (number == 0)):
+            program.memset()
+        program.kernels(*[f"layer{each}" for each in range(9)]).wait()
+    assert parts_of(program).start[0] == program.sequence().start[first]

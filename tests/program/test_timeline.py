@@ -91,7 +91,7 @@ def test_a_step_that_the_host_paces_takes_as_long_as_alone(cost: int) -> None:
 def test_a_wait_is_longer_where_the_launches_before_it_are_shorter() -> None:
     """The kernels take 200 us a step. As recorded, launches hide all but 10 us of that; alone they take 30 us less."""
     trace = trace_of(loop(every=20, kernel=20))
-    program = program_of(trace, alone(207))
+    program = program_of(trace, alone(205))
     waits = [
         _waited(one, window)
         for one, window in ((trace, choose_window(find_context(trace))), (program.context.trace, program.window))

@@ -1,14 +1,22 @@
 """A rank is named as late only beyond chance, weighted by time, and never for the pace of its host alone."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 from export_builder import trace_of
 from made_ranks import job
 from real_captures import RealReport
 
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
+from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Finding, Report
+from nsyswrap.ranks.charging import Charges
+from nsyswrap.ranks.collectives import NO_COLLECTIVES
+from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.report import report_of
 from nsyswrap.sections import late_ranks
 from nsyswrap.trace.tables import Trace
@@ -97,6 +105,25 @@ def test_a_rank_that_is_late_once_is_not_named() -> None:
         place = next(at for at, start in enumerate(starts) if mine[at] and start > 6_000_000)
         rows[place]["start"] = starts[place] + 99
     assert late(communication_of(trace_of(built))) == []
+
+
+@pytest.mark.parametrize(("steps", "waits", "late"), [(7, 3, True), (12, 3, False), (0, 3, False), (0, 4, True)])
+def test_a_rank_is_late_where_chance_explains_its_waits_in_one_of_forty_runs(
+    steps: int, waits: int, *, late: bool
+) -> None:
+    """Of n steps drawn at random, none has one of three waits in (1 - 3 / n) ** n of all cases.
+
+    That is 2.0 % of seven steps and 3.2 % of twelve. Without steps, the window has twenty parts: 3.9 % for waits in
+    three of them, and 1.2 % in four.
+    """
+    start, group, none = np.arange(steps) * 1_000, np.arange(waits), np.zeros(waits, np.intp)
+    columns = {"process": 1, "thread": 1, "name": "step", "start": start, "end": start + 1_000, "warm_up": False}
+    window = Window(0, (steps or 20) * 1_000, "", "steps" if steps else "operations")
+    collectives = replace(NO_COLLECTIVES, group=group, arrival=1_000 * group + 300, row=none)
+    charges = Charges(none, none + 1, np.array(["idle/data_wait"] * waits, object), none, none + 100, group, none)
+    found = find_late_ranks(Steps(pd.DataFrame(columns).assign(number=range(steps))), {}, window, collectives, charges)
+    assert [(each.device_id, each.steps, each.net.point) for each in found] == [(1, steps or 20, 100 * waits)] * late
+    assert all(each.net.high > 1.4 * each.net.point for each in found)
 
 
 def test_equal_ranks_have_no_late_one() -> None:

@@ -1,5 +1,7 @@
 """Each wait is charged to a late rank and a cause: exact sums, real jobs with one fault, and chains of ranks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,12 +13,15 @@ from made_ranks import REDUCE, job
 from rank_generator import pipeline
 from real_captures import RealContext
 
-from nsyswrap.base.intervals import total
+from nsyswrap.base.intervals import Window, total
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.own_windows import find_own_windows
-from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.ranks.charging import charged as charged_waits
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, find_collectives
+from nsyswrap.ranks.in_step import NEVER
 from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import Lateness, find_lateness
+from nsyswrap.ranks.rank_times import RankTimes
 from nsyswrap.ranks.same_work import MORE_WORK, PACE, SLOWER_GPU, UNKNOWN
 from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
@@ -156,3 +161,35 @@ def test_some_charges_are_chosen_by_a_mask() -> None:
     found = lateness_of(find_context(trace_of(job(3, 6, {1: 400_000})))).charges
     assert set(found.of(found.waiting == 2).waiting.tolist()) == {2}
     assert len(found.of(np.zeros(len(found.waiting), bool)).wait_ns) == 0
+
+
+@pytest.mark.parametrize(("left", "loading"), [(240, 0), (260, 231)])
+def test_ranks_are_in_step_where_one_has_a_quarter_of_the_wait_left_to_compute(left: int, loading: int) -> None:
+    """Rank 1 loads 300 us longer before the first collective, and its host works 1 ms longer before the second.
+
+    Rank 0 waits 1 ms in the second one: for the host alone where both were in step after the first one.
+    """
+    us = 1000
+    at = np.array([0, 400, 2_000, 3_000], np.int64) * us
+    collectives = replace(
+        NO_COLLECTIVES,
+        row=np.arange(4),
+        start=at,
+        end=np.array([410, 410, 3_010, 3_010]) * us,
+        device_id=np.array([0, 1, 0, 1], np.int32),
+        group=np.array([0, 0, 1, 1]),
+        arrival=at[[1, 1, 3, 3]],
+        last=np.array([1, 1, 3, 3]),
+        kind=np.zeros(4, np.intp),
+        kinds=("AllReduce",),
+    )
+    times = []
+    for device, wait, lag, more in ((0, 1_000, 0, 0), (1, 0, left, 1)):
+        spent = more * np.array([[300, 0], [300, 1_000]]) * us
+        rules = (("idle/data_wait", "data"), ("idle/cpu", "data"))
+        lags = np.array([lag * us, NEVER])
+        waits = np.array([0, wait]) * us
+        times.append(RankTimes(device, {}, rules, spent, spent, waits, 0 * waits, lags, {}, pd.DataFrame()))
+    found = charged_waits(collectives, times, Window(0, 4_000 * us, "", "operations"), ("data",))
+    assert found.wait_ns.sum() == 1_000 * us
+    assert round(found.wait_ns[found.rule == "idle/data_wait"].sum() / us) == loading

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from analysis_fixtures import attributions_of
-from export_builder import trace_of
-from made_ranks import job
+from export_builder import ExportBuilder, global_id, trace_of
+from made_ranks import REDUCE, job
 from real_captures import RealTrace
 
 from nsyswrap.base.intervals import Window
@@ -18,7 +18,6 @@ from nsyswrap.ranks.lateness import Lateness, find_lateness
 from nsyswrap.ranks.step_picture import (
     COLLECTIVES,
     KINDS,
-    MOST_COLLECTIVES,
     NO_RANK,
     SEGMENTS,
     find_collectives_of,
@@ -113,12 +112,27 @@ def test_collectives_of_a_step_are_those_of_a_plain_loop(real_trace: RealTrace) 
     assert count == len({group for group, *_ in expected})
 
 
-def test_of_many_collectives_the_longest_are_kept(monkeypatch: pytest.MonkeyPatch, real_trace: RealTrace) -> None:
-    _, collectives, _, steps = job_of(real_trace("ranks/loader"))
-    whole, count = find_collectives_of(collectives, steps, 0, steps.ranks)
-    assert count <= MOST_COLLECTIVES
-    monkeypatch.setattr("nsyswrap.ranks.step_picture.MOST_COLLECTIVES", 2)
-    kept, same = find_collectives_of(collectives, steps, 0, steps.ranks)
-    assert (same, kept["collective"].nunique()) == (count, 2)
-    length = (whole["end_ns"] - whole["start_ns"]).groupby(whole["collective"]).sum()
-    assert set(kept["collective"]) == set(length.nlargest(2).index)
+def test_the_24_longest_collectives_of_a_step_are_kept() -> None:
+    built = ExportBuilder()
+    for rank in range(2):
+        process = global_id(5000 + rank)
+        for step in range(4):
+            at = 1_000 + step * 1_000_000
+            built.range(f"step {step}", at, at + 900_000, thread=process | 1)
+            for number in range(30):
+                start, launched = at + number * 20_000, (at + number * 20, at + number * 20 + 10)
+                about = {"device": rank, "process": process, "thread": process | 1}
+                built.kernel(start, start + 100 * (number + 1), REDUCE, launched=launched, **about)
+    _, collectives, _, steps = job_of(trace_of(built))
+    kept, count = find_collectives_of(collectives, steps, 0, steps.ranks)
+    assert (count, kept["collective"].nunique()) == (30, 24)
+    assert (kept["end_ns"] - kept["start_ns"]).min() == 700
+
+
+def test_segments_lie_on_240_bins_of_the_step() -> None:
+    """A step takes 1 ms and a wait 4.3 us, a little longer than a bin."""
+    found = segments_of(job_of(trace_of(job(2, 8, {1: 4_300}))))
+    wait = found.loc[found["what"] == "wait", ["start_ns", "end_ns"]].to_numpy()
+    axis = np.linspace(found["start_ns"].min(), found["end_ns"].max(), 241).round()
+    assert wait.shape == (1, 2)
+    assert np.isin(wait, axis).all()

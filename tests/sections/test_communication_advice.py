@@ -9,7 +9,7 @@ from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, trace_of
 from real_captures import RealContext
 from savings import saving_of
 
-from nsyswrap.hardware.link_rates import LinkRates
+from nsyswrap.hardware.link_rates import NO_LINK_RATES, LinkRates
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.model import Finding
 from nsyswrap.ranks.collectives import find_collectives
@@ -73,6 +73,9 @@ def run(  # noqa: PLR0913, PLR0917 - the parts of a launch
         payload = f'{{"NCCL communicator ID":9,"Message size [bytes]":{size}}}'
         built.range("ncclCall", launched - 1, launched + 50, thread=main, domain=3, jsonText=payload)
     built.kernel(*times, name, launched=(launched, launched + 40), gridX=9000, blockX=256, **about)
+
+
+FAST = LinkRates("NVIDIA H200", 2, {"AllReduce": ((1e6, 1e4), (16e6, 16e4))})
 
 
 def exposed_of(trace: Trace) -> list[Finding]:
@@ -172,7 +175,7 @@ def test_reductions_of_other_sizes_are_those_of_gradients() -> None:
     assert ACTIVATIONS_ADVICE not in {each.advice for each in found}
 
 
-def linked(rate: float) -> Callable[[ExportBuilder, int, int], int]:
+def linked(rate: float, size: int = BYTES) -> Callable[[ExportBuilder, int, int], int]:
     """Return steps that copy at 50 bytes a ns from pinned memory, and reduce gradients at a rate on each link."""
 
     def place(built: ExportBuilder, device: int, at: int) -> int:
@@ -181,8 +184,8 @@ def linked(rate: float) -> Callable[[ExportBuilder, int, int], int]:
         times = at + 31 * US, at + 131 * US
         built.copy(*times, HOST_TO_DEVICE, bytes=5_000 * US, launched=(at + 50, at + 60), **about)
         run(built, device, "layer", (at + 140 * US, at + 400 * US), at + 11 * US)
-        start, length = at + 400 * US, round(BYTES / rate)
-        run(built, device, REDUCE, (start, start + length), at + 12 * US, BYTES)
+        start, length = at + 400 * US, round(size / rate)
+        run(built, device, REDUCE, (start, start + length), at + 12 * US, size)
         run(built, device, "adam", (start + length, start + length + 50 * US), at + 21 * US)
         return start + length + 50 * US
 
@@ -216,6 +219,17 @@ def test_measured_links_count_instead_of_the_data_sheet(measured: int, rule: str
     assert table["link_bandwidth"].tolist() == pytest.approx([measured * 1e9])
     if rule == SLOW_LINKS:
         assert any("(measured on this machine)" in each for each in made.findings[0].evidence)
+
+
+@pytest.mark.parametrize(
+    ("rates", "mebibytes", "judged"),
+    [(FAST, 3.9, False), (FAST, 4, True), (NO_LINK_RATES, 15.9, False), (NO_LINK_RATES, 16, True)],
+)
+def test_small_messages_say_nothing_of_the_links(rates: LinkRates, mebibytes: float, *, judged: bool) -> None:
+    """Below 4 MiB latency counts; the data sheet holds from 16 MiB on."""
+    context = find_context(trace_of(job(linked(10, int(mebibytes * 2**20)))), Settings(link_rates=rates))
+    collectives = find_collectives(context)
+    assert (fastest(context, collectives, collectives.row) is not None) == judged
 
 
 def test_links_of_several_hosts_are_not_judged() -> None:

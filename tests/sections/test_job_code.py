@@ -221,24 +221,36 @@ def test_a_broadcast_of_data_is_no_broadcast_of_buffers() -> None:
     assert not found(broadcasting(0))
 
 
-def test_small_buckets_are_joined() -> None:
-    """Twenty buckets of 1 or 2 MiB take 30 us and 10 us a MiB; one of 25 MiB has one latency."""
-    sizes = [(1 + number % 2) * MB for number in range(20)]
+@pytest.mark.parametrize(
+    ("sizes", "latency", "is_small"),
+    [
+        ([1 + number % 2 for number in range(20)], 30, True),
+        ([3, 6, 6, 6, 6], 300, True),
+        ([3, 6, 6], 300, False),
+        ([3, 7, 7, 7, 7], 300, False),
+    ],
+)
+def test_small_buckets_are_joined(sizes: list[int], latency: int, *, is_small: bool) -> None:
+    """A bucket takes some us and 10 us a MiB; one of 25 MiB has one latency.
+
+    They are small where there are more than twice as many as needed, and most have less than a quarter of 25 MiB.
+    """
 
     def step(rank: Rank) -> None:
         def passed(rank: Rank) -> None:
             for size in sizes:
                 rank.kernel("layer", 10 * US)
-                rank.collective(SUM, size, 30 * US + size // MB * 10 * US)
+                rank.collective(SUM, size * MB, latency * US + size * 10 * US)
 
         rank.phase("forward", forward)
         rank.phase("backward", passed)
 
     made = found(step)
-    assert set(made) == {"communication/small_buckets"}
-    assert "in 20 small buckets a pass" in made["communication/small_buckets"].headline
-    # All is computed after 200 us; then one sum of 30 MiB follows, instead of what is left of twenty.
-    assert 100 < saved_us(made["communication/small_buckets"]) < 600
+    assert set(made) == ({"communication/small_buckets"} if is_small else set())
+    if len(sizes) == 20:
+        assert "in 20 small buckets a pass" in made["communication/small_buckets"].headline
+        # All is computed after 200 us; then one sum of 30 MiB follows, instead of what is left of twenty.
+        assert 100 < saved_us(made["communication/small_buckets"]) < 600
 
 
 @pytest.mark.parametrize(("size", "rules"), [(50 * MB, {"communication/large_buckets"}), (49 * MB, set())])
@@ -265,15 +277,16 @@ def until(ends: int, rank: Rank) -> None:
     rank.collective(SUM, 30 * MB, ends - max(rank.free[7], rank.at + LAUNCH))
 
 
-def uneven(longer: Callable[[int], int]) -> dict[str, Finding]:
+def uneven(longer: Callable[[int], int], steps: int = 20) -> dict[str, Finding]:
     """Return the findings of a job of two ranks: in each step one computes for 400 us, the other for 200.
 
     Args:
         longer: Returns the rank that computes longer, given the number of the step.
+        steps: Number of steps; two are warm-up.
     """
     built = ExportBuilder()
     made = [Rank(built, device) for device in range(2)]
-    for number in range(20):
+    for number in range(steps):
         began, lengths = made[0].at, [LAYER, LAYER]
         lengths[longer(number)] *= 2
         for rank, length in zip(made, lengths, strict=True):
@@ -296,6 +309,14 @@ def test_work_that_is_uneven_in_turn_costs_what_each_step_is_longer_than_the_mea
     made = uneven(lambda number: number % 2)
     assert set(made) == {"ranks/in_turn"}
     assert saving_of(made["ranks/in_turn"]).point / 18 / US == pytest.approx(100, rel=0.1)
+
+
+@pytest.mark.parametrize(("steps", "of_ten", "in_turn"), [(7, 5, True), (6, 5, False), (22, 6, True), (22, 7, False)])
+def test_work_in_turn_needs_five_steps_and_no_rank_with_two_thirds_of_it(
+    steps: int, of_ten: int, *, in_turn: bool
+) -> None:
+    """In each ten steps, rank 1 computes longer in some of them."""
+    assert ("ranks/in_turn" in uneven(lambda number: int(number * 7 % 10 < of_ten), steps)) == in_turn
 
 
 def test_uneven_work_of_a_real_job_in_turn(real_context: RealContext) -> None:

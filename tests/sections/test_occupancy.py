@@ -182,6 +182,15 @@ def test_few_warps_are_a_finding() -> None:
     assert found.advice.startswith("Limited by registers. ")
 
 
+@pytest.mark.parametrize(("blocks", "threads", "registers"), [(67, 256, 32), (9000, 320, 96)])
+def test_half_of_the_multiprocessors_and_a_quarter_of_their_warps_are_enough(
+    blocks: int, threads: int, registers: int
+) -> None:
+    """The first grid has blocks for 67 of 132 multiprocessors. Of the second one, 20 of 64 warps fit."""
+    built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=blocks, blockX=threads, registers=registers)
+    assert findings(trace_of(built)) == {}
+
+
 def test_matrix_products_have_few_warps_by_choice() -> None:
     built = export().kernel(0, 400 * US, "sm90_xmma_gemm_f16f16_f16f32", gridX=9000, blockX=256, registers=255)
     assert findings(trace_of(built)) == {}

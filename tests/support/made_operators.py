@@ -16,6 +16,7 @@ from export_builder import PID, ExportBuilder
 from xray_program import context_of
 
 from nsyswrap.events.alternatives import NO_ALTERNATIVES, MeasuredAlternatives
+from nsyswrap.hardware.peak_rates import NO_PRODUCT_RATES, MeasuredRates
 from nsyswrap.model import Finding, Section
 from nsyswrap.sections.compute import section
 
@@ -66,12 +67,13 @@ class Made:
     stack: Sequence[tuple[str, int, str]] = ()
 
 
-def findings(
+def findings(  # noqa: PLR0913, PLR0917 - what a program is made of, and what was measured
     operators: Sequence[Made],
     path: Path,
     of: HasSection = section,
     measured: MeasuredAlternatives = NO_ALTERNATIVES,
     memory: Sequence[Any] = (),
+    rates: MeasuredRates = NO_PRODUCT_RATES,
 ) -> dict[str, Finding]:
     """Return the findings of a section on a program whose steps are these operators, by rule.
 
@@ -81,16 +83,18 @@ def findings(
         of: The module of the section.
         measured: What was measured of alternatives.
         memory: The memory at the bounds of modules, as `xray.json` has it.
+        rates: What products were measured to reach.
     """
-    return {each.rule: each for each in section_of(operators, path, of, measured, memory).findings}
+    return {each.rule: each for each in section_of(operators, path, of, measured, memory, rates).findings}
 
 
-def section_of(
+def section_of(  # noqa: PLR0913, PLR0917 - what a program is made of, and what was measured
     operators: Sequence[Made],
     path: Path,
     of: HasSection = section,
     measured: MeasuredAlternatives = NO_ALTERNATIVES,
     memory: Sequence[Any] = (),
+    rates: MeasuredRates = NO_PRODUCT_RATES,
 ) -> Section:
     """Return a section on a program, as for ``findings``."""
     built = ExportBuilder().gpu(clockRate=1_980_000_000, memoryBandwidth=4_000_000_000_000)
@@ -101,7 +105,7 @@ def section_of(
     context = context_of(built, path / "made.sqlite", _record(operators, memory))
     window = context.steps.measured_window()
     assert window is not None
-    context = replace(context, settings=replace(context.settings, alternatives=measured))
+    context = replace(context, settings=replace(context.settings, alternatives=measured, product_rates=rates))
     return run_section(of, context, window)
 
 

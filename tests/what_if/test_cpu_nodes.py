@@ -1,5 +1,8 @@
 """The moments of the host in a simulation: which waits are for a batch, and which copies their calls wait for."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from analysis_fixtures import window
@@ -9,6 +12,7 @@ from simulations import US
 from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.cpu_nodes import BATCH, RETURN, HostSources, find_host
+from nsyswrap.what_if.sync_waits import _room
 
 STEPS, STEP = 4, 1_000 * US
 
@@ -54,3 +58,12 @@ def test_a_copy_that_ends_2_us_after_its_call_may_have_held_it(later_ns: int, *,
     builder = ExportBuilder().gpu()
     builder.copy(30 * US, 90 * US + later_ns, DEVICE_TO_HOST, launched=(10 * US, 90 * US), call="cudaMemcpyAsync")
     assert spans_of(trace_of(builder), RETURN) == ([(10, 90)] if blocks else [])
+
+
+@pytest.mark.parametrize(("returns", "holder"), [(35, 3), (25, 2), (15, 1), (5, -1)])
+def test_a_launch_waits_for_room_in_a_queue_of_1022_to_1024_operations(returns: int, holder: int) -> None:
+    """Kernels of 10 ns are launched at once; the call of the 1026th returns when the first, second or third ended."""
+    launch = np.arange(1026)
+    moment = np.append(np.zeros(1025, np.int64), returns)
+    queued: Any = SimpleNamespace(stream=np.zeros(1026, np.intp), launch=launch, end=10 * launch)
+    assert _room(SimpleNamespace(moment=moment), queued)[-1] == holder  # type: ignore[arg-type]

@@ -70,6 +70,12 @@ def test_without_a_step_that_fits_the_middle_of_the_window_is_simulated(make: Ca
     assert found.window.label == "10 operations from the middle of the window"
 
 
+@pytest.mark.parametrize(("operations", "count"), [(80, 1), (81, 0)])
+def test_a_step_of_up_to_eight_times_as_many_operations_is_simulated_as_a_whole(operations: int, count: int) -> None:
+    found = choose_sample(np.arange(2 * operations), steps(operations, operations), window(2 * operations), MOST)
+    assert found.steps == count
+
+
 def test_operations_outside_the_window_do_not_count() -> None:
     found = choose_sample(np.arange(-1000, 2000, 10), steps(50, 50), window(100), MOST)
     assert found.scale == 1.0

@@ -85,7 +85,7 @@ IN_PARTS = (
 )
 
 
-BATCHED, MATRIX = 3, 2
+MATRIX = 2
 Size = tuple[int, int, int]
 
 
@@ -210,7 +210,7 @@ def _around(calls: Sequence[OperatorCall], at: int) -> tuple[Attention, Sequence
 def _softmax_size(call: OperatorCall) -> Size | None:
     """Return the size of what a softmax over the last size takes; None where it is over another one."""
     arguments = () if call.operator is None else call.operator.inputs
-    if len(arguments) <= 1 or not isinstance(arguments[0], Tensor) or len(arguments[0].shape) < BATCHED:
+    if len(arguments) <= 1 or not isinstance(arguments[0], Tensor) or len(arguments[0].shape) < MATRIX:
         return None
     return _size(arguments[0]) if arguments[1] in {-1, len(arguments[0].shape) - 1} else None
 
@@ -226,7 +226,7 @@ def _size(tensor: Tensor) -> Size:
 
 
 def _sizes(tensors: Sequence[Tensor]) -> set[Size]:
-    return {_size(each) for each in tensors if len(each.shape) >= BATCHED}
+    return {_size(each) for each in tensors if len(each.shape) >= MATRIX}
 
 
 def _is_inside(module: str, outer: str) -> bool:
@@ -270,7 +270,7 @@ def _bytes_ns(context: TraceContext, joined: JoinedKernels, rates: KernelRates) 
     scores = {each.scores for each in find_attention(joined.calls)}
     kept = []
     for call in joined.calls:
-        sizes = [(each.bytes or 0, len(each.shape) >= BATCHED and _size(each) in scores) for each in all_tensors(call)]
+        sizes = [(each.bytes or 0, len(each.shape) >= MATRIX and _size(each) in scores) for each in all_tensors(call)]
         kept.append(sum(size for size, is_scores in sizes if not is_scores) / max(sum(size for size, _ in sizes), 1))
     devices = context.operations.device_id[joined.rows]
     peak = {each.device_id: each.memory_bytes_per_second / 1e9 for each in context.trace.gpus}

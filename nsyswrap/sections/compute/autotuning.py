@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, subtract, total
+from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, subtract, total, union
+from nsyswrap.events import api_calls
 from nsyswrap.events.operations import MEMSET
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA
@@ -29,6 +30,7 @@ from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
+from nsyswrap.what_if.affected_parts import calls_named, spans_of_calls
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
@@ -143,6 +145,35 @@ def _runs(segment: Indices, own: Flags, code: Indices, waits: int) -> Iterator[t
 
 
 def _chosen(tuning: Tuning, simulation: Simulation) -> WhatIf:
-    """Return the change "no algorithms are timed"."""
+    """Return the change "no algorithms are timed", nor is memory freed for it and allocated again."""
     rows = tuning.rows[np.isin(tuning.rows, simulation.operations)]
-    return WhatIf(Change(operations=rows, factor=0.0, host=tuning.spans), "no algorithm is timed in these steps")
+    again = _allocated_again(tuning, simulation)
+    calls = spans_of_calls(simulation, again)
+    host = {thread: union(each, calls) for thread, each in tuning.spans.items()}
+    return WhatIf(
+        Change(operations=rows, factor=0.0, host=host, waits=again),
+        "no algorithm is timed in these steps, and no memory is freed after it and allocated again",
+    )
+
+
+def _allocated_again(tuning: Tuning, simulation: Simulation) -> Indices:
+    """Return the calls that free memory right after algorithms were timed, and as many that allocate after each.
+
+    PyTorch empties its cache then, since the algorithms took much memory. Source: ``emptyCache`` in its Conv_v8.cpp.
+    """
+    calls = simulation.context.trace[tables.CALLS]
+    start, thread = array(calls, "start"), coded(calls, "thread")
+    rows = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.ALLOCATION)
+    launching = np.unique(simulation.context.operations.call[simulation.operations])
+    chosen = []
+    for each, tuned in tuning.spans.items():
+        its, launched = rows[thread.equal(each, rows)], start[launching[thread.equal(each, launching)]]
+        before = np.searchsorted(tuned.end, start[its], "right") - 1
+        since = np.where(before >= 0, tuned.end[before], np.iinfo(np.int64).min)
+        frees = (before >= 0) & (np.searchsorted(launched, since) == np.searchsorted(launched, start[its]))
+        missing = 0
+        for call, is_free in zip(its.tolist(), frees.tolist(), strict=True):
+            if is_free or missing:
+                chosen.append(call)
+            missing = max(missing + (1 if is_free else -1), 0)
+    return np.array(chosen, np.intp)

@@ -17,6 +17,7 @@ from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.sections.compute.recorded_sizes import ProductRates, find_rates
+from nsyswrap.sections.occupancy import FEW_BLOCKS as SMALL_GRID
 
 MEMORY, CACHE, MEMORY_OR_LATENCY = "memory", "cache or memory", "memory or its latency"
 TENSOR, CUDA_CORES, FEW_BLOCKS, UNKNOWN = "tensor cores", "CUDA cores", "too few blocks", "unknown"
@@ -25,8 +26,6 @@ BY_NAME, BY_SIZES, BY_COUNTERS, NOT_KNOWN = "name and grid", "recorded sizes", "
 # A unit limits a kernel from this share of its peak on; where no unit reaches it, waiting for results does. Source: the
 # rules of Nsight Compute's section "GPU Speed Of Light Throughput".
 BUSY_SHARE = 0.60
-# A grid with fewer blocks leaves half of the multiprocessors without one. Source: as in ``sections.occupancy``.
-SMALL_GRID = 0.50
 # A group of kernels needs at least this many samples of a counter. Source: ours; samples are whole per cent.
 LEAST_SAMPLES = 5
 _TENSOR_COUNTER, _READ_COUNTER, _WRITE_COUNTER = "tensor_active", "dram_read_bandwidth", "dram_write_bandwidth"

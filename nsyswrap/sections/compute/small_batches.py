@@ -49,7 +49,7 @@ from nsyswrap.what_if.simulate import Simulation
 
 # Fewer calls of one kind are usual: twin networks, an image at two sizes, a step with a few micro-batches. Ours.
 LEAST_CALLS = 4
-# Share of the peak that merged work reaches. Source: as for misaligned products, in ``misaligned``.
+# Share of the memory's peak, and of one that was not measured, that merged work reaches. Source: as in ``misaligned``.
 USUAL_SHARE = 0.60
 SUMS, CASTS = frozenset({"add", "add_"}), frozenset({"copy_", "_to_copy"})
 Amounts = npt.NDArray[np.float64]
@@ -220,7 +220,7 @@ def _remain(
     def total(values: Amounts) -> Amounts:
         return np.bincount(joined.call[known], np.nan_to_num(values[known]), len(joined.calls)).astype(np.float64)
 
-    own, computed, moved = map(total, (joined.own_ns.astype(np.float64), rates.compute_ns, rates.bytes))
+    own, computed, moved = map(total, (joined.own_ns.astype(np.float64), rates.reached_ns, rates.bytes))
     launches = total(joined.part)
     for number, its in enumerate(repeated.kinds):
         calls = list(its)
@@ -230,7 +230,8 @@ def _remain(
             continue
         bytes_left = moved[calls].sum() - once * (len(calls) - 1) * launches[calls[0]]
         mine = own[calls].sum()
-        needed = max(computed[calls].sum(), bytes_left / memory if memory else mine) / USUAL_SHARE
+        share = 1.0 if rates.is_measured[np.isin(joined.call, calls)].any() else USUAL_SHARE
+        needed = max(computed[calls].sum() / share, (bytes_left / memory if memory else mine) / USUAL_SHARE)
         yield number, float(min(max(needed, own[calls].max()) / mine, 1.0)) if mine else 1.0
     yield len(repeated.kinds), 0.0
 
@@ -240,7 +241,8 @@ def _at_once(
 ) -> WhatIf:
     """Return the change "all calls at once": from their first launch in a step to the last one the host works once."""
     assumed = (
-        f"calls of one kind are one, which reaches {units.share(USUAL_SHARE)} of a peak and is no shorter than one"
+        "calls of one kind are one, which is as fast as large products measured on this GPU, else at "
+        f"{units.share(USUAL_SHARE)} of a peak, and no shorter than one"
     )
     what = fewer(joined, np.asarray(group, np.intp), remain, assumed, simulation)
     context, calls = simulation.context, simulation.context.trace[tables.CALLS]

@@ -23,6 +23,7 @@ from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.sections.compute.limits import is_matrix
+from nsyswrap.sections.occupancy import FEW_BLOCKS
 from nsyswrap.sections.places import LISTED
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
@@ -35,8 +36,6 @@ PARTS_OF_PRODUCTS = frozenset({"splitk_reduce", "gemm_aux"})
 # Results of a large tile. Source: NVIDIA's "Matrix Multiplication Background User's Guide": of the tiles of cuBLAS
 # those of 256 x 128 and 128 x 256 results are the most efficient.
 LARGE_TILE = 256 * 128
-# A product is small below this part of the GPU. Source: as for small grids, in ``sections.occupancy``.
-SMALL_PART = 0.50
 _TILE = re.compile(r"(?:tilesize|_)(\d{1,3})x(\d{1,3})(?=x\d|_)")
 
 
@@ -65,7 +64,7 @@ def is_small(group: LaunchGroup, mean_ns: float) -> bool:
     Longer ones with small grids are in the finding on small grids.
     """
     is_product = is_matrix(group) and group.kind.op in PRODUCTS
-    return is_product and mean_ns < SHORT_NS and part_of_gpu(group) < SMALL_PART
+    return is_product and mean_ns < SHORT_NS and part_of_gpu(group) < FEW_BLOCKS
 
 
 def part_of_gpu(group: LaunchGroup) -> float:

@@ -18,6 +18,7 @@ from nsyswrap.operators.candidates import in_tf32, with_alternatives
 from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.work_names import TENSOR_USES
+from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.what_if.saving import Saving, WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
@@ -28,7 +29,6 @@ ELIGIBLE_SHARE = 0.05
 COLUMNS = ("name", "reason", "phase", "total_ns", "count")
 _HALF = frozenset({"fp16", "bf16", "fp8"})
 _PRODUCT = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
-_NAMED = 3
 # Operations that tensor cores do not make faster, and the reason for each.
 BOUND_BY_MEMORY = {"conv_depthwise": "depthwise", "gemv": "matrix_vector"}
 # FP64 tensor cores have twice the rate of the other cores. Source: NVIDIA A100 and H100 datasheets.
@@ -256,7 +256,7 @@ def find_findings(  # noqa: PLR0913, PLR0917 - what the finding is about, and wh
 def _evidence(improvable: pd.DataFrame, by_reason: "pd.Series[int]", total: dict[Verdict, int]) -> list[str]:
     lines = [f"{units.duration(time)}: {TENSOR_USES[verdict.value]}" for verdict, time in total.items()]
     lines += [f"{units.duration(int(time))} because {REASONS[str(name)].words}" for name, time in by_reason.items()]
-    named = improvable.head(_NAMED)
+    named = improvable.head(LISTED)
     columns = (named[column] for column in ("name", "phase", "total_ns", "count"))
     for name, phase, time, count in zip(*columns, strict=True):
         what = f"{units.counted(count, 'launch')} in phase {phase} of {name}"

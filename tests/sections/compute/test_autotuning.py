@@ -16,8 +16,8 @@ FORWARD = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tile
 LOOP = "void at::native::vectorized_elementwise_kernel<8, at::native::AddFunctor>(int)"
 
 
-def finding(
-    tiles: tuple[int, ...], times: int, other: str = "", built_us: int = 0, *, clears: bool = False
+def finding(  # noqa: PLR0913 - what a step may hold
+    tiles: tuple[int, ...], times: int, other: str = "", built_us: int = 0, *, clears: bool = False, frees: int = 0
 ) -> Finding | None:
     """Return the finding on steps that run each algorithm some times, waiting after each, and then work.
 
@@ -27,6 +27,7 @@ def finding(
         other: A kernel that runs after each of them; none without it.
         built_us: How long the host builds algorithms before that.
         clears: Whether the library clears its memory before the first one.
+        frees: How often memory is freed after that, and later allocated again.
     """
     built, at = ExportBuilder().gpu(), 0
     for number in range(STEPS):
@@ -47,6 +48,12 @@ def finding(
                 at += (5 + KERNEL_US) * US
             built.call("cudaEventSynchronize", at - KERNEL_US * US, at + US)
             at += 2 * US
+        for nth in range(2 * frees):
+            built.call("cudaFree" if nth < frees else "cudaMalloc", at, at + 100 * US)
+            at += 101 * US
+            if nth == frees - 1:
+                built.kernel(at + US, at + 2 * US, LOOP, launched=(at, at + US), gridX=1000, blockX=128)
+                at += 2 * US
         for _ in range(5):
             built.kernel(at + 5 * US, at + (5 + KERNEL_US) * US, LOOP, launched=(at, at + US), gridX=1000, blockX=128)
             at += (5 + KERNEL_US) * US
@@ -66,6 +73,16 @@ def test_algorithms_that_are_timed_are_named() -> None:
     assert found.saving is not None
     assert found.saving.point == pytest.approx(found.lost_ns, rel=0.1)
     assert "6 times" in found.evidence[0]
+
+
+def test_memory_that_is_freed_after_it_is_not_allocated_again_without_it() -> None:
+    """Three calls free, and three allocate, 100 us each."""
+    plain, freed = (finding((64, 128, 256, 192), 2, frees=each) for each in (0, 3))
+    assert plain is not None
+    assert freed is not None
+    assert plain.saving is not None
+    assert freed.saving is not None
+    assert freed.saving.point - plain.saving.point == pytest.approx(STEPS * 600 * US, rel=0.05)
 
 
 @pytest.mark.parametrize("clears", [False, True])

@@ -142,11 +142,10 @@ def test_more_work_than_the_tensor_kernels_had_time_for_is_a_finding() -> None:
     assert len(rules(trace_of(builder.metric("Tensor Active", samples)))) == 1
 
 
-def test_tensor_kernels_that_do_no_tensor_work_are_a_finding() -> None:
-    trace = trace_of(run(TENSOR, 0))
-    assert rules(trace) == [
-        "By their names kernels use tensor cores, but the hardware counted almost no tensor-core work."
-    ]
+@pytest.mark.parametrize(("value", "few"), [(0, True), (2, True), (4, False)])
+def test_tensor_kernels_that_do_almost_no_tensor_work_are_a_finding(value: int, *, few: bool) -> None:
+    said = "By their names kernels use tensor cores, but the hardware counted almost no tensor-core work."
+    assert rules(trace_of(run(TENSOR, value))) == [said] * few
 
 
 def test_a_difference_within_rounding_is_no_finding() -> None:

@@ -1,5 +1,7 @@
 """The share of kernel time on tensor cores: a lower and an upper bound, by kernel and phase, and the advice."""
 
+from typing import Any
+
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
@@ -111,6 +113,11 @@ def test_fp32_matrix_work_is_advised_to_use_tf32_or_autocast() -> None:
     )
     assert "set_float32_matmul_precision" in finding.advice
     assert any(SIMT in line for line in finding.evidence)
+
+
+def test_fp64_products_are_twice_as_fast_on_tensor_cores() -> None:
+    finding: Any = finding_of(trace_of(kernels(("cutlass_80_simt_dgemm_128x64_8x5_nn_align1", 500), (OTHER, 500))))
+    assert finding.what_if.change.factor.tolist() == [0.5]
 
 
 def test_a_run_on_tensor_cores_is_not_advised() -> None:
