@@ -20,7 +20,7 @@ from nsyswrap.sections.capture_check import (
     outweighs,
 )
 from nsyswrap.what_if.fixed_step import CurrentStep, is_known, typical
-from nsyswrap.what_if.saving import LEAST_SAVING_SHARE
+from nsyswrap.what_if.saving import HALF, LEAST_SAVING_SHARE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +36,7 @@ NO_RECORDS = f"The GPU's records are missing: {{calls}} and no {{work}}. {OF_HOS
 # From this share of the window, time that the capture cannot explain decides the verdict, and so does idle time of the
 # GPU. Source: ours.
 LIMIT_SHARE = 0.10
+UNSURE = "Cannot tell whether the GPU waits without the profiler: no step was timed alone."
 COMPUTE_BOUND = "Compute-bound: kernels run {share} of the time."
 ONE_STEP = "Only one step was recorded, so there is no step time. Record at least ten: `--steps 20`."
 
@@ -50,20 +51,31 @@ def in_order(sections: Sequence[Section], findings: Iterable[Finding], plan: Pla
     """
     planned = {change.rule: float(number) for number, change in enumerate(plan.changes)}
     found = sorted(findings, key=lambda each: each.order)
-    rules = [each.rule for each in found]
-    if LATE.key in rules and LATE.key not in planned:
-        # What its host does is why a rank is late: the rank is named first.
-        after = [planned[rule] for rule in rules[rules.index(LATE.key) :] if rule in planned]
-        planned |= {LATE.key: min(after) - 0.5} if after else {}
+    rules, last = [each.rule for each in found], float(len(plan.changes))
+    if LATE.key in rules:
+        # What its host does is why a rank is late: the rank is named first, where it saves most of that.
+        saves = {each.device_id: _saved(each) for each in found if each.rule == LATE.key}
+        its_host = {
+            each.rule
+            for each in found
+            if each.rule in RULES and each.device_id in saves and saves[each.device_id] > HALF * _saved(each)
+        }
+        after = [planned[rule] for rule in its_host if rule in planned]
+        if LATE.key not in planned:
+            after += [planned[rule] for rule in rules[rules.index(LATE.key) :] if rule in planned]
+        planned |= {LATE.key: min(*after, planned.get(LATE.key, last)) - 0.5} if after else {}
     ledger = next((section.tables["devices"] for section in sections if section.key == "ledger"), None)
     copies = ON_COPIES if ledger is not None and _is_mostly_copies(ledger) else ()
-    last = float(len(plan.changes))
     alone = {each.rule: each.saving.point for each in found if each.rule in planned and each.saving is not None}
     for each in found:
         if each.rule not in planned and each.saving is not None and each.saving_method == "estimated":
             less = [planned[rule] for rule, saving in alone.items() if saving < each.saving.point]
             planned |= {each.rule: min(less) - 0.5} if less else {}
     return tuple(sorted(found, key=lambda each: (planned.get(each.rule, last), each.rule not in copies)))
+
+
+def _saved(finding: Finding) -> int:
+    return 0 if finding.saving is None else finding.saving.point
 
 
 def _is_mostly_copies(ledger: "pd.DataFrame") -> bool:
@@ -132,7 +144,7 @@ def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
     if first is None or not limits:
         return about + _without_finding(by_key["ledger"], by_key.get("compute"), plan, typical(step, window)), None
     then = _per_step(first, window, step, kind, plan)
-    if says_idle(first.rule) and (busy := _busy(by_key["ledger"])):
+    if says_idle(first.rule) and (busy := _busy(by_key["ledger"], step)):
         return f"{about}{busy}{then}", None
     return f"{about}{first.headline}{then}", first.rule
 
@@ -142,15 +154,20 @@ def says_idle(rule: str | None) -> bool:
     return rule in RULES and rule not in {MANY_KERNELS.key, *ON_COPIES}
 
 
-def _busy(ledger: Section) -> str:
-    """Return what keeps the GPUs busy, in a sentence; empty where they are idle for a tenth of the time."""
+def _busy(ledger: Section, step: StepTimes) -> str:
+    """Return what keeps the GPUs busy, in a sentence; empty where they are idle for a tenth of the time.
+
+    Where no step was timed alone, they are idle for as long only if they are in the shortest step that may be.
+    """
     devices = ledger.tables["devices"]
     compute, idle, whole = (int(devices[f"{each}_ns"].sum()) for each in ("compute", "idle", "window"))
     kernels = units.share(compute / whole)
     if whole - compute < LIMIT_SHARE * whole:
         return COMPUTE_BOUND.format(share=kernels)
     if idle >= LIMIT_SHARE * whole:
-        return ""
+        alone = step.alone if step.alone_source == "simulated" else None
+        is_sure = alone is None or (whole - idle) * alone.point <= (1 - LIMIT_SHARE) * whole * alone.low
+        return "" if is_sure else UNSURE
     return f"The GPU is busy {units.share(1 - idle / whole)} of the time, with kernels for {kernels}."
 
 

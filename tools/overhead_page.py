@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """The page docs/overhead.md: how well reports describe programs without the profiler, and what nsys costs."""
 
 import math
@@ -27,13 +26,14 @@ overhead` runs programs alone and under `nsyswrap profile`, in turns on the same
 STEPS = f"""
 ## The step alone
 
-Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **recorded**: under nsys.
+Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **turns**: how far a turn is
+from it, at most: so noisy are program and machine. **recorded**: under nsys.
 **report**: the step alone in the report, with its range; none where the report calls it unknown, because the range is
 wider than a factor of {WIDEST_FACTOR}. **off**: how far that is from the measured step alone. **held**: whether the
 range holds it. The rows are those where it does not; `reports/overhead.json` has all programs.
 
-| program | alone | recorded | times as long | report | off | held |
-|---|---|---|---|---|---|---|
+| program | alone | turns | recorded | times as long | report | off | held |
+|---|---|---|---|---|---|---|---|
 """
 PLANS = """
 ## The step with the fix
@@ -43,8 +43,8 @@ the plan, with its range. Where these are not the planted faults alone, it is th
 finding. Programs with several faults there, or whose step the report calls unknown, are left out. **width**: of the
 range, as a share of the measured step. The rows are those where the range does not hold the step.
 
-| program | alone | with the fix | predicted | off | held | width |
-|---|---|---|---|---|---|---|
+| program | alone | with the fix | turns | predicted | off | held | width |
+|---|---|---|---|---|---|---|---|
 """
 VERDICTS = """
 ## What limits the run
@@ -59,9 +59,10 @@ class Compared(NamedTuple):
 
     Attributes:
         before_ns: The step alone.
-        measured_ns: What was measured.
         recorded_ns: The step under nsys.
         found: The interval of the report; None where it has none, or one too wide to say something.
+        turns: How far a turn of the program is from the median turn, at most, as a share of it.
+        is_older: Whether an earlier version of nsyswrap made the report, and its export was not kept.
     """
 
     program: str
@@ -69,6 +70,8 @@ class Compared(NamedTuple):
     measured_ns: int
     recorded_ns: int | None
     found: Mapping[str, int] | None
+    turns: float = 0.0
+    is_older: bool = False
 
     @property
     def off(self) -> float:
@@ -95,6 +98,8 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
             row[kind]["median_ns"],
             row[kind]["report"]["step"]["recorded_ns"],
             _known(row[kind]["report"]["step"]["alone"]),
+            _spread(row[kind]),
+            row[kind].get("older", False),
         )
         for row in rows
         for kind, suffix in KINDS.items()
@@ -107,8 +112,15 @@ def plans_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
     found = []
     for row in (each for each in rows if "fix" in each):
         predicted = _predicted(row["fault"]["report"], row["rules"])
-        found.append(Compared(_name(row), row["fault"]["mean_ns"], row["fix"]["mean_ns"], None, predicted))
+        before, after = row["fault"], row["fix"]
+        turns = max(_spread(before), _spread(after))
+        is_older = before.get("older", False)
+        found.append(Compared(_name(row), before["mean_ns"], after["mean_ns"], None, predicted, turns, is_older))
     return found
+
+
+def _spread(run: Mapping[str, Any]) -> float:
+    return float(max(abs(each / run["median_ns"] - 1) for each in run["turns_ns"]))
 
 
 def _predicted(report: Mapping[str, Any], rules: Sequence[str]) -> Mapping[str, int] | None:
@@ -178,12 +190,16 @@ def _step_line(one: Compared) -> str:
     under_nsys = "", ""
     if one.recorded_ns is not None:
         under_nsys = _ms(one.recorded_ns), f"{one.recorded_ns / one.before_ns:.2f}"
-    return _cells(one.program, _ms(one.measured_ns), *under_nsys, *_judged(one))
+    return _cells(one.program, _ms(one.measured_ns), _share(one.turns), *under_nsys, *_judged(one))
 
 
 def _plan_line(one: Compared) -> str:
-    width = f"{one.width:.0%}".replace("%", " %") if one.found else ""
-    return _cells(one.program, _ms(one.before_ns), _ms(one.measured_ns), *_judged(one), width)
+    width = _share(one.width) if one.found else ""
+    return _cells(one.program, _ms(one.before_ns), _ms(one.measured_ns), _share(one.turns), *_judged(one), width)
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
 
 
 def _judged(one: Compared) -> tuple[str, str, str]:
@@ -206,13 +222,25 @@ def _summary(what: str, compared: Sequence[Compared]) -> str:
     known = [each for each in compared if each.found]
     if not known:
         return f"No report has a {what}."
-    errors, widths = sorted(abs(each.off) for each in known), [each.width for each in known]
-    return (
-        f"{len(known)} of {len(compared)} reports have a {what}. It is off by {100 * statistics.median(errors):.1f} % "
-        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile). The range holds the "
+    said = (
+        f"{len(known)} of {len(compared)} reports have a {what}. It is off by {_errors(known)}. The range holds the "
         f"measured step in {sum(each.is_held for each in known)} of them, and its median width is "
-        f"{100 * statistics.median(widths):.0f} % of the step."
+        f"{100 * statistics.median(each.width for each in known):.0f} % of the step."
     )
+    present = [each for each in known if not each.is_older]
+    if not present or len(present) == len(known):
+        return said
+    held = sum(each.is_held for each in present)
+    return f"{said} In the {len(present)} by the present code, it is off by {_errors(present)}, and held in {held}."
+
+
+def _errors(known: Sequence[Compared]) -> str:
+    errors = sorted(abs(each.off) for each in known)
+    return f"{100 * statistics.median(errors):.1f} % (median), {100 * _ninth(errors):.1f} % (90th percentile)"
+
+
+def _ninth(errors: Sequence[float]) -> float:
+    return errors[math.ceil(0.9 * len(errors)) - 1]
 
 
 def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -228,7 +256,7 @@ def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
         return ""
     return (
         f"A turn without nsys is off from the other turns of its program by {100 * statistics.median(errors):.1f} % "
-        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile)."
+        f"(median), {100 * _ninth(errors):.1f} % (90th percentile)."
     )
 
 
@@ -242,7 +270,9 @@ def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         f"time alone. The verdicts of {len(made)} of these say that it waits."
     )
     for name, run in made:
-        yield f"- {name}, {100 * run['report']['busy_ns'] / run['mean_ns']:.0f} % busy: {run['report']['verdict']}"
+        older = ", by earlier code" if run.get("older") else ""
+        busy_share = run["report"]["busy_ns"] / run["mean_ns"]
+        yield f"- {name}, {100 * busy_share:.0f} % busy{older}: {run['report']['verdict']}"
 
 
 def _wrapped(text: str) -> str:

@@ -210,6 +210,18 @@ class Steps:
         inside = self.whole_inside(window)
         return inside[~inside["warm_up"]]
 
+    @memo
+    def in_all(self, window: Window) -> pd.DataFrame:
+        """Return the measured steps, each with its number, whose number lies inside a window in all processes.
+
+        The host of one rank may be some steps ahead of that of another.
+        """
+        steps = self.measured
+        number = array(steps, "number")
+        inside = (array(steps, "start") >= window.start_ns) & (array(steps, "end") <= window.end_ns)
+        found: pd.DataFrame = steps[~np.isin(number, number[~inside])]
+        return found
+
     def whole_inside(self, window: Window) -> pd.DataFrame:
         """Return the steps that lie inside the window, warm-up included."""
         return self.frame[(self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)]

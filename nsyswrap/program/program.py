@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
@@ -11,7 +12,7 @@ from nsyswrap.loop.context import TraceContext, find_states
 from nsyswrap.model import AloneSource, Finding, StepTimes
 from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone, periods
 from nsyswrap.program.timeline import calibrated_context
-from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.machine_pace import FEWEST_STEPS
 from nsyswrap.what_if.sample import MOST_OPERATIONS as SAMPLED
@@ -109,11 +110,11 @@ def find_program(
         larger = simulated_part(context, states, window, collectives, MOST_OPERATIONS)
         if larger.predicts:
             calibration = calibration.applied(larger, recorded_calls, window)
-    found = calibrated_context(context, calibration)
+    found, collectives = calibrated_context(context, calibration)
     own = _window(found, calibration, window)
     if own is None:
         return as_recorded
-    simulated = find_simulation(found, find_states(found, own), own, find_collectives(found))
+    simulated = find_simulation(found, find_states(found, own), own, collectives)
     if not simulated.predicts:
         return as_recorded
     steps = found.steps.measured_count if window.is_of_steps else 0
@@ -127,19 +128,41 @@ def part_like_alone(context: TraceContext, window: Window) -> Window:
 
     The GPU is idle when the recording begins, and its queue fills up in the first steps. Memory that they need more of
     is allocated then. Such steps are the profiler's. It is the longest such part with at least half of the steps, else
-    the nearest; the whole window where few steps were timed alone.
+    the nearest; the whole window where few steps were timed alone. Ranks that wait for another one run ahead of it in
+    the first steps, so the rank with the longest part counts.
 
     Args:
         context: The recording.
         window: The window of the report.
     """
-    steps = context.steps.measured_inside(window)
+    steps = context.steps.in_all(window)
     alone = [each.lengths for each in context.settings.steps_alone.processes]
     if not window.is_of_steps or len(steps) < FEWEST_STEPS or min(map(len, alone), default=0) < FEWEST_STEPS:
         return window
-    mine = steps[steps["process"] == steps["process"].mode()[0]]
-    start, lengths = array(mine, "start"), periods(mine)
-    wanted = np.median(lengths) * np.mean([each.mean() / np.median(each) for each in alone])
+    usual = float(np.mean([each.mean() / np.median(each) for each in alone]))
+    processes = [steps[steps["process"] == each] for each in tables.distinct(array(steps, "process"))]
+    first, last = max((_like_alone(each, usual) for each in processes), key=lambda part: part[1] - part[0])
+    if (first, last) == (steps["number"].min(), steps["number"].max()):
+        return window
+    parts = [each[each["number"].between(first, last)] for each in processes]
+    start_ns = min(int(array(each, "start")[0]) for each in parts)
+    end_ns = max(int(array(each, "start")[0] + periods(each).sum()) for each in parts)
+    # A GPU whose host is ahead still does earlier steps then, so the part lacks some of its own.
+    ahead, before = (np.ptp([int(array(each, "start")[0]) for each in some]) for some in (parts, processes))
+    if ahead - before > SAME_MEAN * (end_ns - start_ns):
+        return window
+    return Window(start_ns, end_ns, f"{last - first + 1} of {window.label}", window.source)
+
+
+def _like_alone(mine: pd.DataFrame, usual: float) -> tuple[int, int]:
+    """Return the numbers of the first and the last step of the part of a process's steps with the usual mean.
+
+    Args:
+        mine: The steps of the process.
+        usual: The mean of the steps alone divided by their median.
+    """
+    lengths, number = periods(mine), array(mine, "number")
+    wanted = np.median(lengths) * usual
     so_far, count = np.append(0, np.cumsum(lengths)), len(lengths)
     nearest, n, first = np.inf, count, 0
     for each in range(count, count // 2, -1):
@@ -148,10 +171,7 @@ def part_like_alone(context: TraceContext, window: Window) -> Window:
             nearest, n, first = float(off.min()), each, int(off.argmin())
         if nearest <= SAME_MEAN:
             break
-    if n == count:
-        return window
-    end = int(start[first] + so_far[first + n] - so_far[first])
-    return Window(int(start[first]), end, f"{n} of {window.label}", window.source)
+    return int(number[first]), int(number[first + n - 1])
 
 
 def _with_error(simulation: Simulation, error_share: float) -> Simulation:

@@ -26,8 +26,10 @@ from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.loop.step_detection import Steps
+from nsyswrap.loop.own_windows import OwnWindows
+from nsyswrap.loop.step_detection import Shared, Steps
 from nsyswrap.program.calibration import Calibration
+from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import TableSpec, Trace, array, coded
 from nsyswrap.what_if.dependency_graph import FREE
@@ -57,11 +59,14 @@ class MovedTimes:
         return moved
 
 
-def calibrated_context(context: TraceContext, calibration: Calibration) -> TraceContext:
-    """Return the context of the program as it runs alone, for the steps of the simulated sample."""
+def calibrated_context(context: TraceContext, calibration: Calibration) -> tuple[TraceContext, Collectives]:
+    """Return the context of the program as it runs alone, for the steps of the simulated sample, and its collectives.
+
+    Ranks may be some steps apart, so the first collective of one in the sample need not be the first of another.
+    """
     threads, steps = _Threads(calibration), _steps_of(context.steps, calibration.simulation.sample)
     kept = _kept(calibration.simulation.sample, steps)
-    trace = _moved_trace(context, calibration, threads, kept)
+    trace, kernels = _moved_trace(context, calibration, threads, kept)
     settings = replace(
         context.settings,
         profiler_cost=ProfilerCost(),  # of nothing: no call is recorded
@@ -70,9 +75,10 @@ def calibrated_context(context: TraceContext, calibration: Calibration) -> Trace
     )
     # What follows from the order of all steps cannot be inferred from a few of them.
     phases = context.phases.ranges
-    inferred = _with_middle_in(phases[phases["inferred"]], kept)
-    known = replace(context.steps, frame=_moved(steps, threads), read=None)
-    return replace(find_context(trace, settings, known, _moved(inferred, threads)), xray=context.xray)
+    inferred = _with_middle_in(phases[phases["inferred"]], kept.whole)
+    known = _numbered(replace(context.steps, frame=_moved(steps, threads), read=None))
+    found = replace(find_context(trace, settings, known, _moved(inferred, threads)), xray=context.xray)
+    return found, calibration.simulation.collectives.in_part(found.operations, kernels)
 
 
 def _moved(spans: pd.DataFrame, threads: "_Threads") -> pd.DataFrame:
@@ -83,8 +89,18 @@ def _moved(spans: pd.DataFrame, threads: "_Threads") -> pd.DataFrame:
 
 
 def _steps_of(steps: Steps, sample: Window) -> pd.DataFrame:
-    """Return the steps that have their middle in the sample."""
-    return _with_middle_in(steps.frame, sample)
+    """Return the steps that all processes have in the sample; else those that have their middle in it."""
+    same = steps.in_all(sample)
+    return same.reset_index(drop=True) if len(same) else _with_middle_in(steps.frame, sample)
+
+
+def _numbered(steps: Steps) -> Steps:
+    """Return steps that begin with the same one in each process; one process may be ahead of another."""
+    if "number" not in steps.frame:
+        return steps
+    start, end = int(array(steps.frame, "start").min()), int(array(steps.frame, "end").max())
+    frame, count = steps.frame.drop(columns="number"), steps.frame["number"].nunique()
+    return replace(steps, frame=frame, of_job=Shared(start, end, count))
 
 
 def _with_middle_in(spans: pd.DataFrame, part: Window) -> pd.DataFrame:
@@ -94,10 +110,18 @@ def _with_middle_in(spans: pd.DataFrame, part: Window) -> pd.DataFrame:
     return inside.reset_index(drop=True)
 
 
-def _kept(sample: Window, steps: pd.DataFrame) -> Window:
-    """Return the part of the recording from which the events are taken: the sample, and the whole of its steps."""
+def _kept(sample: Window, steps: pd.DataFrame) -> OwnWindows:
+    """Return the part of the recording from which the events are taken: the sample, and the whole of its steps.
+
+    A process that is ahead of the others has no events after its last step: they lack their part in these.
+    """
     start, end = array(steps, "start").min(initial=sample.start_ns), array(steps, "end").max(initial=sample.end_ns)
-    return replace(sample, start_ns=int(start), end_ns=int(end))
+    whole = replace(sample, start_ns=int(start), end_ns=int(end))
+    if "number" not in steps:
+        return OwnWindows(whole, {}, {})
+    process, ends = array(steps, "process"), array(steps, "end")
+    last = {one: int(ends[process == one].max()) for one in tables.distinct(process).tolist()}
+    return OwnWindows(whole, {one: replace(whole, end_ns=at) for one, at in last.items() if at < sample.end_ns}, {})
 
 
 class _Threads:
@@ -153,7 +177,7 @@ def _moved_times(calibration: Calibration, thread: int) -> MovedTimes:
     return MovedTimes(recorded[order], sample.start_ns + np.maximum.accumulate(moved[order]).astype(np.float64))
 
 
-def _moved_operations(calibration: Calibration, threads: _Threads, kept: Window) -> tuple[Indices, Times, Times]:
+def _moved_operations(calibration: Calibration, threads: _Threads, kept: OwnWindows) -> tuple[Indices, Times, Times]:
     """Return the operations of the program as rows of the context's operations, with their start and end in ns.
 
     Those that the sample does not launch keep their distance to it, and so do those that no call launches.
@@ -170,13 +194,15 @@ def _moved_operations(calibration: Calibration, threads: _Threads, kept: Window)
     # A collective that waits for other ranks has two nodes: it begins with the first, and ends with the second.
     frame = pd.DataFrame({"row": graph.operation[nodes], "start": end - length, "end": end})
     whole = frame.groupby("row", sort=True).agg(start=("start", "min"), end=("end", "max"))
+    known, launched = operations.call >= 0, operations.start.copy()
+    launched[known] = array(simulation.context.trace[tables.CALLS], "start")[operations.call[known]]
+    until = np.broadcast_to(kept.by_process(pd.DataFrame({"process": operations.process}))[1], launched.shape)
+    touching = (operations.start < kept.whole.end_ns) & (operations.end > kept.whole.start_ns) & (launched < until)
+    others = np.setdiff1d(np.flatnonzero(touching), whole.index)
+    whole = whole[launched[whole.index] < until[whole.index]]
     rows = whole.index.to_numpy(np.intp)
     start, end = array(whole, "start") + sample.start_ns, array(whole, "end") + sample.start_ns
-    touching = (operations.start < kept.end_ns) & (operations.end > kept.start_ns)
-    others = np.setdiff1d(np.flatnonzero(touching), rows)
-    known = operations.call[others] >= 0
-    launched = operations.start[others].copy()
-    launched[known] = array(simulation.context.trace[tables.CALLS], "start")[operations.call[others[known]]]
+    launched = launched[others]
     shift = threads.moved(operations.process[others], launched) - launched
     shift[launched < sample.start_ns] = 0
     return (
@@ -186,8 +212,13 @@ def _moved_operations(calibration: Calibration, threads: _Threads, kept: Window)
     )
 
 
-def _moved_trace(context: TraceContext, calibration: Calibration, threads: _Threads, kept: Window) -> Trace:
-    """Return the tables of a part of the recording with their times in the program."""
+def _moved_trace(
+    context: TraceContext, calibration: Calibration, threads: _Threads, kept: OwnWindows
+) -> tuple[Trace, Indices]:
+    """Return the tables of a part of the recording with their times in the program.
+
+    The second value is the row in the context's operations of each row of the table of kernels.
+    """
     trace, operations = context.trace, context.operations
     rows, start, end = _moved_operations(calibration, threads, kept)
     called = operations.call[rows]
@@ -209,14 +240,18 @@ def _moved_trace(context: TraceContext, calibration: Calibration, threads: _Thre
     correlated = frames[tables.CALLS.name]["correlation_id"]
     for name in _BY_CALL:
         frames[name] = frames[name][frames[name]["correlation_id"].isin(correlated)].reset_index(drop=True)
-    return replace(trace, frames=frames, excerpt=None)
+    kernels = np.flatnonzero(operations.table[rows] == SOURCES.index(tables.KERNELS))
+    order = np.argsort(start[kernels], kind="stable")
+    return replace(trace, frames=frames, excerpt=None), rows[kernels[order]]
 
 
-def _inside(spec: TableSpec, frame: pd.DataFrame, kept: Window, called: Indices) -> Indices:
+def _inside(spec: TableSpec, frame: pd.DataFrame, kept: OwnWindows, called: Indices) -> Indices:
     """Return the rows of a table that touch a part of the recording; of the calls also some others."""
     begun = array(frame, "start")
     ended = array(frame, "end") if "end" in spec.columns else begun
-    found = np.flatnonzero((begun < kept.end_ns) & (ended >= kept.start_ns))
+    owned = "process" in spec.columns or "thread" in spec.columns
+    until = kept.by_process(frame)[1] if owned else kept.whole.end_ns
+    found = np.flatnonzero((begun < until) & (ended >= kept.whole.start_ns))
     return np.union1d(found, called) if spec is tables.CALLS else found
 
 

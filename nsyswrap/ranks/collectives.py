@@ -16,7 +16,7 @@ Where the kinds of collectives of two ranks differ in number, they are aligned b
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, intersect, merge, subtract
 from nsyswrap.base.rows import taken
-from nsyswrap.events.operations import Operations
+from nsyswrap.events.operations import COMMUNICATION, Operations
 from nsyswrap.hardware.kernel_names.collectives import ALL_TO_ALL, SEND_RECEIVE
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.identity import Ranks, find_ranks
@@ -100,6 +100,21 @@ class Collectives:
         known = np.flatnonzero(self.row[at] == rows) if len(self.row) else np.empty(0, np.intp)
         begin[known] = self.arrival[at[known]]
         return begin
+
+    def in_part(self, operations: Operations, before: Indices) -> "Collectives":
+        """Return the same collectives in a part of the run, at other times.
+
+        Args:
+            operations: The operations of the part.
+            before: Row in the operations of the run of each row of the part's table of kernels.
+        """
+        row = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
+        at = np.searchsorted(self.row, before[operations.row[row]])
+        start, end = operations.start[row], operations.end[row]
+        group = _groups(np.zeros(len(row), np.intp), self.group[at], self.group[at] == NONE)
+        arrival, last = _arrivals(group, start, end)
+        columns = {name: getattr(self, name)[at] for name in ("device_id", "communicator", "kind", "bytes")}
+        return replace(self, row=row, start=start, end=end, group=group, arrival=arrival, last=last, **columns)
 
     def on(self, device_id: int) -> Indices:
         """Return the indices of the kernels of one GPU, in order of start."""

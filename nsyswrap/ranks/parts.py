@@ -5,6 +5,7 @@ libraries have none: those of one library in one stream are of one communicator.
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -68,7 +69,8 @@ def find_parts(trace: Trace, operations: Operations) -> Parts:
     """Return the communication kernels of a capture."""
     row = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
     kind, kinds, library = _names(trace, operations, row)
-    communicator, size, counts, peer = _calls_of(trace, operations, row, library == _number(NCCL))
+    numbers = _numbers(trace, operations, row)
+    communicator, size, counts, peer = _calls_of(trace, operations, row, library == _number(NCCL), numbers)
     # NCCL has no kernel for an exchange with all other ranks: PyTorch's all_to_all is a group of sends and receives.
     names = [
         ALL_TO_ALL if kinds[code] == SEND_RECEIVE and each == ALL_PEERS else kinds[code]
@@ -84,7 +86,7 @@ def find_parts(trace: Trace, operations: Operations) -> Parts:
         communicator=communicator,
         stream=np.where(communicator == NONE, streams_of(trace, operations, row), NONE).astype(np.int64),
         library=library,
-        link=_links(trace, operations.process[row], communicator, peer, counts),
+        link=_links(operations.process[row], communicator, peer, counts, numbers),
         bytes=size,
         kind=np.array([kinds.index(name) for name in names], np.intp),
         kinds=kinds,
@@ -107,8 +109,40 @@ def _names(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices,
     return place[codes], kinds, library[codes]
 
 
+def _numbers(trace: Trace, operations: Operations, row: Indices) -> dict[tuple[int, int], int]:
+    """Return the rank of each process in each communicator, by process and communicator, as far as it is known.
+
+    A capture that begins after a communicator was made does not have it. Its ranks are in the order of their GPUs, as
+    launchers place them, if all of them are there and each names as its peers those that name it.
+
+    Args:
+        trace: The tables of one export.
+        operations: What ran on the GPUs.
+        row: The communication kernels.
+    """
+    frame = trace[tables.NCCL_CALLS]
+    frame = frame.assign(process=tables.process_of(array(frame, "thread")))
+    made = frame[frame["rank"] >= 0]
+    keys = zip(made["process"].tolist(), made["communicator"].tolist(), strict=True)
+    numbers: dict[tuple[int, int], int] = dict(zip(keys, made["rank"].tolist(), strict=True))
+    named = frame[(frame["peer"] >= 0) & ~frame["communicator"].isin(made["communicator"])]
+    by_gpu = operations.process[row][np.argsort(operations.device_id[row], kind="stable")]
+    for each in named["communicator"].unique().tolist():
+        its = named[named["communicator"] == each]
+        peers = its.groupby("process")["peer"].agg(set)
+        members = [one for one in pd.unique(by_gpu).tolist() if one in peers.index]
+        sent = {(number, peer) for number, one in enumerate(members) for peer in peers[one]}
+        if sent == {(peer, number) for number, peer in sent} and not any(one == other for one, other in sent):
+            numbers |= {(one, each): number for number, one in enumerate(members)}
+    return numbers
+
+
 def _calls_of(
-    trace: Trace, operations: Operations, row: Indices, of_nccl: npt.NDArray[np.bool_]
+    trace: Trace,
+    operations: Operations,
+    row: Indices,
+    of_nccl: npt.NDArray[np.bool_],
+    numbers: Mapping[tuple[int, int], int],
 ) -> tuple[Times, Times, Mapping[int, int], Times]:
     """Return the communicator and the size of each kernel from the call that launched it, and the ranks of each.
 
@@ -123,7 +157,8 @@ def _calls_of(
     if not len(frame):
         return communicator, size, {}, peer
     counted = frame[frame["rank_count"] > 0]
-    counts = dict(zip(counted["communicator"].tolist(), counted["rank_count"].tolist(), strict=True))
+    counts = Counter(each for _, each in numbers)
+    counts |= dict(zip(counted["communicator"].tolist(), counted["rank_count"].tolist(), strict=True))
     call = operations.call[row]
     known = np.flatnonzero((call >= 0) & of_nccl)
     launched, thread = array(calls, "start")[call[known]], coded(calls, "thread")[call[known]]
@@ -164,15 +199,13 @@ def _peers(peers: Times, at: Indices, order: Indices, ranks: Times) -> Times:
     return peer
 
 
-def _links(trace: Trace, process: Times, communicator: Times, peer: Times, counts: Mapping[int, int]) -> Times:
+def _links(
+    process: Times, communicator: Times, peer: Times, counts: Mapping[int, int], numbers: Mapping[tuple[int, int], int]
+) -> Times:
     """Return the two ranks of each message in a communicator of more than two, as one number; else ``NONE``."""
     link = np.full(len(peer), NONE, np.int64)
-    frame = trace[tables.NCCL_CALLS]
-    made = frame[frame["rank"] >= 0]
-    owner = tables.process_of(array(made, "thread")).tolist()
-    own = dict(zip(zip(owner, made["communicator"].tolist(), strict=True), made["rank"].tolist(), strict=True))
     for at in np.flatnonzero(peer >= 0).tolist():
-        mine, other = own.get((int(process[at]), int(communicator[at])), NONE), int(peer[at])
+        mine, other = numbers.get((int(process[at]), int(communicator[at])), NONE), int(peer[at])
         if mine >= 0 and counts.get(int(communicator[at]), 0) > 2:  # noqa: PLR2004 - a pair needs no peer
             link[at] = (min(mine, other) << LINK_BITS) | max(mine, other)
     return link

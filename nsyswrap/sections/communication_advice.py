@@ -157,7 +157,7 @@ def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> Transfer
         return TransferAdvice(EXPOSED, text, NEEDED_AT_ONCE)
     reduces = is_reduction(context, rows)
     if length[reduces].sum() < HALF * length.sum():
-        return _gathered(simulation, rows[~reduces])
+        return _gathered(simulation)
     if of_activations(context, collectives, rows[reduces]):
         return TransferAdvice(EXPOSED, ACTIVATIONS_ADVICE, NEEDED_AT_ONCE)
     sizes = _of_bucket_sizes(simulation, device) if context.program_kind.is_pytorch else ()
@@ -193,22 +193,22 @@ def _without_gradients(context: TraceContext, rows: Indices, length: Times) -> s
     return FORWARD_ADVICE if _is_forward_only(context) or length[_of_engine(context, rows)].sum() > half else None
 
 
-def _gathered(simulation: Simulation, rows: Indices) -> TransferAdvice:
+def _gathered(simulation: Simulation) -> TransferAdvice:
     """Return the advice on gathered weights: gather them earlier, where they wait for a layer that need not be over.
 
-    All ranks gather together and run the same program, so those whose hosts are in time show when it could gather.
+    All ranks gather together and run the same program. So the one whose host is most in time shows when they could
+    gather.
     """
     context, collectives = simulation.context, simulation.collectives
-    ahead = alone = 0
+    shares = []
     for mine in (collectives.row[collectives.on(each)] for each in context.operations.devices):
         gathers = mine[~is_reduction(context, mine)]
-        ahead += int(beside_the_layer_before(context, collectives, gathers).sum())
-        alone += int(exposed(context, gathers, collectives).sum())
-    if ahead <= HALF * alone:
+        fits = int(beside_the_layer_before(context, collectives, gathers).sum())
+        shares.append((fits, int(exposed(context, gathers, collectives).sum())))
+    fits, alone = max(shares, key=lambda each: each[0] / max(each[1], 1))
+    if fits <= HALF * alone:
         return TransferAdvice(EXPOSED, NEEDED_ADVICE, NEEDED_AT_ONCE)
-    here = int(exposed(context, rows, collectives).sum())
-    fits = int(beside_the_layer_before(context, collectives, rows).sum())
-    said = f"{units.duration(fits)} of {units.duration(here)} fit beside the layer before"
+    said = f"{units.duration(fits)} of {units.duration(alone)} fit beside the layer before"
     return TransferAdvice(LATE_GATHERS, IN_TURN_ADVICE, predict(simulation, _gathered_ahead), (said,))
 
 
@@ -279,17 +279,18 @@ def _named(context: TraceContext, rows: Indices, is_wanted: Callable[[Collective
 def _gathered_ahead(simulation: Simulation) -> WhatIf:
     """Return the change "gather one layer ahead", for the gatherings of all GPUs."""
     context, ran, collectives = simulation.context, simulation.operations, simulation.collectives
-    rows, factor = [], []
+    share = np.zeros(len(collectives.row))
     for device in context.operations.devices:
-        mine = collectives.row[collectives.on(device)]
-        mine = mine[np.isin(mine, ran)]
-        ahead = beside_the_layer_before(context, collectives, mine)
-        length = np.maximum(context.operations.end[mine] - collectives.begun(context.operations, mine), 1)
-        rows.append(mine)
-        factor.append(1 - np.minimum(ahead / length, 1.0))
-    return faster(
-        np.concatenate(rows), np.concatenate(factor), "weights are gathered beside the layer before, as far as they fit"
-    )
+        mine = collectives.on(device)
+        mine = mine[np.isin(collectives.row[mine], ran)]
+        ahead = beside_the_layer_before(context, collectives, collectives.row[mine])
+        share[mine] = np.minimum(ahead / np.maximum(collectives.end[mine] - collectives.arrival[mine], 1), 1.0)
+    # Where one rank could have begun, the others could: all launch it one layer earlier.
+    matched = np.flatnonzero(collectives.matched)
+    of_group = np.zeros(int(collectives.group.max(initial=0)) + 1)
+    np.maximum.at(of_group, collectives.group[matched], share[matched])
+    share[matched] = of_group[collectives.group[matched]]
+    return faster(collectives.row, 1 - share, "weights are gathered beside the layer before, as far as they fit")
 
 
 def of_activations(context: TraceContext, collectives: Collectives, rows: Indices) -> bool:

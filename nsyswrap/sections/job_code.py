@@ -161,8 +161,15 @@ def _measured_step(context: TraceContext, rows: Indices) -> Indices:
 
 
 def _passes(context: TraceContext, rows: Indices, launched: Times) -> Indices:
-    """Return the number of the backward pass of its process in which each operation was launched; -1 for none."""
+    """Return the number of the backward pass of its process in which each operation was launched; -1 for none.
+
+    Threads of autograd launch in no other phase, whatever the error of their clock.
+    """
     ranges, process = context.phases.ranges, context.operations.process[rows]
+    thread, main = (
+        coded(context.trace[tables.CALLS], "thread")[context.operations.call[rows]],
+        context.phases.main_thread,
+    )
     ranges = ranges[ranges["phase"] == context.phases.code(BACKWARD)]
     found = np.full(len(rows), -1, np.intp)
     for each in tables.distinct(process).tolist():
@@ -171,7 +178,8 @@ def _passes(context: TraceContext, rows: Indices, launched: Times) -> Indices:
         passes = merge(array(own, "start"), array(own, "end"))
         if len(passes.start):
             at = np.searchsorted(passes.start, launched[mine], side="right") - 1
-            found[mine] = np.where((at >= 0) & (launched[mine] < passes.end[np.maximum(at, 0)]), at, -1)
+            inside = (launched[mine] < passes.end[np.maximum(at, 0)]) | (thread[mine] != main[each])
+            found[mine] = np.where((at >= 0) & inside, at, -1)
     return found
 
 

@@ -8,7 +8,7 @@ from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Severity
 from nsyswrap.ranks.collectives import Collectives, names_of
 from nsyswrap.ranks.late_ranks import LateRank, by_account, find_late_ranks
 from nsyswrap.ranks.lateness import Lateness
@@ -33,17 +33,22 @@ def find_findings(
     attributions: Sequence[Attribution],
     window: Window,
 ) -> tuple[Finding, ...]:
-    """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance."""
+    """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance.
+
+    There is none where the simulation says that nothing is saved: then the others come as late for a reason of their
+    own.
+    """
     context = simulation.context
     errors = context.settings.clock_errors
     late = find_late_ranks(context.steps, errors, window, collectives, lateness.charges)
     # Of a job of many ranks, those that are late by most are in the context.
     analyzed = {each.device_id for each in attributions}
-    return tuple(
+    found = (
         _finding(simulation, collectives, lateness, attributions, window, each)
         for each in late
         if is_named(each, window) and each.device_id in analyzed
     )
+    return tuple(each for each in found if each.severity is not Severity.NOTE)
 
 
 def is_named(late: LateRank, window: Window) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.launch_pace import usual_gap_ns
-from nsyswrap.base.intervals import Indices, Spans, covered, merge
+from nsyswrap.base.intervals import Indices, Spans, clip, covered, merge, total
 from nsyswrap.events.operations import COMPUTE, COPY
 from nsyswrap.ranks.activity import COMPUTES, COPIES, USUAL, account_of, code_of
 from nsyswrap.ranks.late_ranks import LateRank
@@ -27,8 +27,11 @@ def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatI
     """
     context, activity = simulation.context, lateness.activities[late.device_id]
     charges = lateness.charges.of(~np.isin(lateness.charges.rule.astype(str), list(UNNAMED)))
-    mine = charges.late == late.device_id
+    mine = (charges.late == late.device_id) & (charges.waiting != late.device_id)
     part = min(late.net.point, late.lost_ns) / max(int(charges.wait_ns[mine].sum()), 1)
+    # A rank that waits may be ahead: it is seen to wait for a part of the late rank's window.
+    collectives = simulation.collectives
+    until = int(collectives.arrival[np.isin(collectives.group, charges.collective[mine])].max(initial=0))
     spans, rows, factors, loader = [], [], [], 1.0
     for code in np.unique(charges.account[mine]).tolist():
         rule, phase = account_of(int(code), len(lateness.phases))
@@ -38,7 +41,8 @@ def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatI
             continue
         its = activity.spans[int(at[0])]
         excess = part * int(charges.wait_ns[mine & (charges.account == code)].sum())
-        share = min(excess / max(int((its.end - its.start).sum()), 1), 1.0)
+        seen = total(clip(its, int(its.start[0]), until)) if len(its.start) else 0
+        share = min(excess / max(seen, 1), 1.0)
         if rule == DATA_WAIT.key:
             loader = 1 - share
         if rule.removeprefix(USUAL) in RULES:

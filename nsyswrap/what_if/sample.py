@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.step_detection import Steps
@@ -41,48 +42,50 @@ def choose_sample(launched: Times, steps: Steps, window: Window, most: int = MOS
         most: The most operations that it may have.
 
     Returns:
-        The whole window where it has no more operations; of several processes the part in which all take
-        the same number of steps. Else as many consecutive measured steps as fit, or one, with a length nearest to their
-        share of the window. Without steps, a part from the middle of the window.
+        The whole window where it has no more operations. Else as many consecutive measured steps as fit, or one, with
+        a length nearest to their share of the window; of several processes the same steps. Without steps, a part from
+        the middle of the window.
     """
-    window = steps.together(window)
     # The times are almost in order, so a stable sort is fast.
     inside = np.sort(launched[(launched >= window.start_ns) & (launched < window.end_ns)], kind="stable")
-    start, end = _measured(steps, window)
+    measured = _measured(steps, window)
     if len(inside) <= most:
-        return Sample(window, len(start) if window.is_of_steps else 0, 1.0)
-    if len(start):
+        return Sample(window, len(measured) if window.is_of_steps else 0, 1.0)
+    if len(measured):
+        start, end = array(measured, "start"), array(measured, "end")
         count = np.searchsorted(inside, np.append(start, end[-1]))
         of_step = max(int(np.median(np.diff(count))), 1)
         fitting = most // of_step or int(of_step <= LONGER_STEP * most)
         if fitting:
-            return _mean_run(start, end, min(fitting, len(start)), window)
+            return _mean_run(measured, min(fitting, len(measured)), window)
     first = (len(inside) - most) // 2
     begin, stop = int(inside[first]), int(inside[first + most - 1]) + 1
     part = Window(begin, stop, f"{most} operations from the middle of {window.label}", window.source)
     return Sample(part, 0, window.length_ns / part.length_ns)
 
 
-def _measured(steps: Steps, window: Window) -> tuple[Times, Times]:
-    """Return start and end of the measured steps in a window, of the process with most steps, in ns."""
-    frame = steps.frame
-    inside = (frame["start"] >= window.start_ns) & (frame["end"] <= window.end_ns) & ~frame["warm_up"]
-    mine = frame[inside]
-    if not len(mine):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    mine = mine[mine["process"] == mine["process"].mode()[0]]
-    return array(mine, "start"), array(mine, "end")
+def _measured(steps: Steps, window: Window) -> pd.DataFrame:
+    """Return the measured steps that each process has in a window, by number.
+
+    Returns:
+        start: When the first process begins the step, in ns.
+        end: When the last one ends it.
+        length: Its mean length. A step lasts until the next one: the time between two belongs to the window as well.
+    """
+    frame = steps.in_all(window)
+    start, end, process = array(frame, "start"), array(frame, "end"), array(frame, "process")
+    is_last = np.append(process[1:] != process[:-1], True)[: len(process)]
+    end = np.where(is_last, end, np.append(start[1:], 0)[: len(start)])
+    frame = frame.assign(end=end, length=end - start)
+    return frame.groupby("number").agg(start=("start", "min"), end=("end", "max"), length=("length", "mean"))
 
 
-def _mean_run(start: Times, end: Times, count: int, window: Window) -> Sample:
+def _mean_run(measured: pd.DataFrame, count: int, window: Window) -> Sample:
     """Return the run of ``count`` consecutive steps whose mean step is nearest to that of all."""
-    # A step lasts until the next one starts: the time between two steps belongs to the window as well.
-    until = np.append(start[1:], end[-1])
-    first = np.arange(len(start) - count + 1)
-    length = until[first + count - 1] - start[first]
-    chosen = int(np.argmin(np.abs(length / count - (until[-1] - start[0]) / len(start))))
-    begin, stop = int(start[chosen]), int(until[chosen + count - 1])
+    start, end, length = (array(measured, name) for name in ("start", "end", "length"))
+    so_far = np.append(0, np.cumsum(length))
+    chosen = int(np.argmin(np.abs((so_far[count:] - so_far[:-count]) / count - length.mean())))
     label = f"{count} of {len(start)} steps, from step {chosen + 1} of {window.label}"
-    return Sample(
-        Window(begin, stop, label, window.source if window.is_of_steps else "steps"), count, len(start) / count
-    )
+    source = window.source if window.is_of_steps else "steps"
+    part = Window(int(start[chosen]), int(end[chosen + count - 1]), label, source)
+    return Sample(part, count, len(start) / count)

@@ -89,8 +89,11 @@ def typical_steps(simulation: Simulation, window: Window) -> Indices:
 
 def _recorded(simulation: Simulation) -> Iterator[tuple[int, Times, Times]]:
     """Yield the threads of a sample that have measured steps, with begins and ends of these, in ns."""
-    steps = simulation.context.steps.whole_inside(simulation.sample)
-    steps = steps[~steps["warm_up"]]
+    every, sample = simulation.context.steps, simulation.sample
+    steps = every.in_all(sample)
+    if not len(steps):
+        steps = every.whole_inside(sample)
+        steps = steps[~steps["warm_up"]]
     thread, start, end = (array(steps, name) for name in ("thread", "start", "end"))
     for each in simulation.threads:
         mine = thread == each

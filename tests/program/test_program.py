@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from export_builder import ExportBuilder, trace_of
+from export_builder import ExportBuilder, global_id, trace_of
 from measured_costs import US
 
 from nsyswrap.hardware.steps_alone import ProcessSteps, StepsAlone
@@ -47,3 +47,20 @@ def test_the_part_has_the_mean_step_of_the_steps_alone(
 ) -> None:
     """It is the longest one."""
     assert part(lengths, alone) == found
+
+
+@pytest.mark.parametrize(("apart", "is_whole"), [(0, False), (58, False), (61, True)])
+def test_a_part_begins_where_no_host_is_ahead(apart: int, is_whole: bool) -> None:  # noqa: FBT001
+    """The first two steps of both ranks are short. Then one may be ahead by up to 1 % of the other 5,940 us."""
+    builder, processes = ExportBuilder(), (1, 2)
+    for process in processes:
+        at = 0
+        for number, length in enumerate([330, 330, 100, 200, *[330] * 18]):
+            about = {"process": global_id(process), "thread": global_id(process) | 1, "device": process}
+            builder.kernel(at + 10 * US, at + 20 * US, "kernel", launched=(at, at + 8 * US), **about)
+            builder.range(f"step {number}", at, at + length * US, thread=global_id(process) | 1)
+            at += length * US + (apart * US if number == 3 and process == 2 else 0)
+    alone = StepsAlone(tuple(ProcessSteps(each, None, np.full(20, round(300 * US))) for each in processes))
+    context = find_context(trace_of(builder), Settings(steps_alone=alone))
+    whole = choose_window(context)
+    assert (part_like_alone(context, whole) == whole) is is_whole

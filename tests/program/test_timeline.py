@@ -1,6 +1,9 @@
 """The calibrated trace has the events of the recording at their times in the program."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from analysis_fixtures import attributions_of
 from export_builder import trace_of
@@ -17,7 +20,7 @@ from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.context import Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.program.program import ProgramAlone, find_program
-from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.ranks.collectives import Collectives, find_collectives
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections.ledger import ledger_rows
 from nsyswrap.trace import tables
@@ -127,6 +130,35 @@ def test_laws(every: int, kernel: int, share: float) -> None:
 @every_capture
 def test_laws_hold_for_real_captures(real_trace: RealTrace, name: str) -> None:
     check(program_of(real_trace(name)))
+
+
+def together(context: TraceContext, collectives: Collectives) -> set[frozenset[tuple[int, int]]]:
+    """Return the kernels of each collective that has several, by GPU and correlation id."""
+    of = array(context.trace[tables.KERNELS], "correlation_id")[context.operations.row[collectives.row]]
+    frame = pd.DataFrame({"group": collectives.group, "device": collectives.device_id, "kernel": of})
+    frame = frame[frame["group"] >= 0]
+    return {frozenset(zip(each["device"], each["kernel"], strict=True)) for _, each in frame.groupby("group")}
+
+
+@pytest.mark.parametrize("steps_apart", [0, 2])
+@pytest.mark.parametrize("name", ["loader", "host_in_backward"])
+def test_a_program_has_the_same_steps_of_each_rank_and_the_collectives_of_the_recording(
+    real_trace: RealTrace, name: str, steps_apart: int
+) -> None:
+    """Also where the marks of one rank say that its host is steps ahead of the other."""
+    trace = real_trace(f"ranks/{name}")
+    ranges = trace[tables.RANGES]
+    step = ranges["text"].str.match(r"step \d+$").fillna(value=False).to_numpy(bool)
+    first = step & (coded(ranges, "thread") == coded(ranges, "thread")[step][0])
+    gone = np.flatnonzero(first)[:steps_apart]
+    trace = replace(trace, frames={**trace.frames, tables.RANGES.name: ranges.drop(index=gone).reset_index(drop=True)})
+    program = program_of(trace)
+    assert program.simulation is not None
+    assert program.calibration is not None
+    recorded = program.calibration.simulation
+    assert together(program.context, program.simulation.collectives) <= together(recorded.context, recorded.collectives)
+    measured = program.context.steps.measured
+    assert len({tuple(mine) for _, mine in measured.groupby("process")["number"]}) == 1
 
 
 def test_all_findings_are_about_the_program() -> None:

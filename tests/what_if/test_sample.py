@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from nsyswrap.base.intervals import Window
-from nsyswrap.loop.step_detection import Steps
+from nsyswrap.loop.step_detection import Shared, Steps
 from nsyswrap.what_if.sample import choose_sample
 
 
@@ -52,6 +52,16 @@ def test_a_step_lasts_until_the_next_one() -> None:
     found = choose_sample(_four_a_step(20, 20, 20, 20), Steps(frame), window(80), MOST)
     assert found.window.length_ns in {35, 40}
     assert found.steps == 2
+
+
+def test_of_ranks_at_a_distance_the_same_steps_are_simulated() -> None:
+    """The host of one is 30 ns ahead: the second and the third step, 20 ns each, begin at 20 ns and end at 90."""
+    frame = steps(20, 20, 20, 20).frame
+    other = frame.assign(process=2, thread=2, start=frame["start"] + 30, end=frame["end"] + 30)
+    both = Steps(pd.concat([frame, other], ignore_index=True), of_job=Shared(0, 110, 4))
+    operations = np.sort(np.concatenate([_four_a_step(20, 20, 20, 20), _four_a_step(20, 20, 20, 20) + 30]))
+    found = choose_sample(operations, both, window(110), 2 * MOST)
+    assert (found.window.end_ns - found.window.start_ns, found.steps, found.scale) == (70, 2, 2.0)
 
 
 def test_warm_up_is_not_simulated() -> None:
