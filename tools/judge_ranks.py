@@ -55,9 +55,14 @@ def pack(export: Path, target: Path, steps_kept: int) -> int:
     return len(packed)
 
 
-def step_ns(report: Report) -> float:
-    """Return the length of a step: of those that were timed alone, else the mean of the recorded ones."""
-    if report.step.alone is not None and report.step.alone_source in TIMED:
+def is_timed(report: Report) -> bool:
+    """Return whether steps were timed without nsys."""
+    return report.step.alone is not None and report.step.alone_source in TIMED
+
+
+def step_ns(report: Report, *, alone: bool) -> float:
+    """Return the length of a step: of the median one without nsys, or of the mean recorded one, with its pauses."""
+    if alone and report.step.alone is not None:
         return report.step.alone.point
     return report.window.length_ns / max(report.step.count or 0, 1)
 
@@ -97,22 +102,22 @@ def is_right(case: Case, report: Report) -> bool:
     return is_first and kept_by(report, planted)[0] in case.rule
 
 
-def saved_ns(case: Case, report: Report, steps: Mapping[str, float]) -> float | None:
-    """Return by how much a step without the fault is shorter, in ns; None if that was not measured."""
-    fixed = [steps[name] for name in case.fixed if name in steps]
-    return step_ns(report) - sum(fixed) / len(fixed) if fixed else None
+def saved_ns(case: Case, report: Report, reports: Mapping[str, Report]) -> float | None:
+    """Return by how much a step without the fault is shorter, in ns; None if that was not measured.
 
-
-def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
-    """Return the line of the table of one case.
-
-    Args:
-        name: The case.
-        report: Its report.
-        steps: The length of a step of each case, in ns.
+    It is of steps without nsys where those of all these runs were timed, else of recorded ones.
     """
+    fixed = [reports[name] for name in case.fixed if name in reports]
+    alone = all(map(is_timed, [report, *fixed]))
+    lengths = [step_ns(each, alone=alone) for each in fixed]
+    return step_ns(report, alone=alone) - sum(lengths) / len(lengths) if lengths else None
+
+
+def row(name: str, reports: Mapping[str, Report]) -> str:
+    """Return the line of the table of one case, from the reports of all cases of one machine."""
+    report = reports[name]
     case, first, count = CASES[name], next(iter(report.findings), None), max(report.step.count or 0, 1)
-    saved = saved_ns(case, report, steps)
+    saved = saved_ns(case, report, reports)
     measured = None if saved is None else saved / 1e6
     planted = planted_rank(case, report)
     rule, phase = kept_by(report, planted) if planted is not None else ("", "")
@@ -128,12 +133,12 @@ def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
             holds = "yes" if low <= measured <= high else "no"
     cells = (
         f"`{name}`",
-        f"{len(report.gpus)} {report.gpus[0].name.removeprefix('NVIDIA ')}",
+        f"{len(report.gpus)} {report.gpus[0].name.removeprefix('NVIDIA ').split()[0]}",
         case.planted,
         said,
         "yes" if is_right(case, report) else "no",
         f"`{rule}`, {phase}" if rule else "-",
-        f"{step_ns(report) / 1e6:.1f}",
+        f"{step_ns(report, alone=is_timed(report)) / 1e6:.1f}",
         predicted,
         "-" if measured is None else f"{measured:.1f}",
         near,
@@ -169,12 +174,11 @@ def rows(folder: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as temporary:
         found = {name: export_of(name, folder, Path(temporary)) for name in CASES}
         reports = {name: report_of(path) for name, path in found.items() if path is not None}
-    steps = {name: step_ns(report) for name, report in reports.items()}
-    return [row(name, report, steps) for name, report in reports.items()]
+    return [row(name, reports) for name in reports]
 
 
 def table(folders: Sequence[Path]) -> str:
-    """Return the table of the cases of some folders; each folder has those of one number of GPUs."""
+    """Return the table of the cases of some folders; each folder has those of one machine and number of GPUs."""
     head = (
         "| case | GPUs | planted | first finding | right | what kept the rank | step, ms | predicted saving, ms a step "
         "| measured | within 20 % | in its range |\n|---|---|---|---|---|---|---|---|---|---|---|"
