@@ -1,4 +1,4 @@
-# ruff: noqa: INP001, S608, T201 - a program for the terminal; its SQL is made of the names above
+# ruff: noqa: S608 - its SQL is made of the names above
 """Time the analysis of a large export against nsys's own reports of the same tables, in one run.
 
     python bench/bench_analysis.py [--copies 100] [--sizes 25 50] [--folder DIR] [--without-nsys]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal
 """Measure what marks cost: time steps of a training loop with and without them, under the real nsys.
 
     python bench/bench_annotate.py [--device cuda] [--step-ms 5] [--pairs 600] [--processes 8]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal
 """Time the analysis of exports of some ten million operations with a bound on memory, and how time and memory grow.
 
     python bench/bench_large.py [--millions 10 25 50] [--memory 4GB] [--folder DIR]

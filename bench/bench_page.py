@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal
 """Measure the page: seconds to draw it in Python, its size, its first paint and its zoom steps in headless Chromium.
 
     python bench/bench_page.py [EXPORT.sqlite | EXPORT.sqlite.xz]...

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal
 """Time `nsyswrap ranks` on a generated job of many ranks: CPU time of all processes, wall time and peak memory.
 
 python bench/bench_ranks.py 1024

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal
 """Count the instructions of fixed small cases, and compare them with the counts that are kept.
 
     python bench/count_instructions.py [--save] [CASE]...

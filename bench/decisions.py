@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Print how often `compare` and `gate` are wrong, and what they find: the tables of docs/compare.md and docs/gate.md.
 
     python bench/decisions.py                the series in bench/series, with each program

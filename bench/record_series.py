@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Record the step times of small training programs, each run a process of its own, without nsys.
 
     python bench/record_series.py FILE.json.xz [--device cpu|cuda] [--seconds 220] [--rounds 24] [--ahead 0]

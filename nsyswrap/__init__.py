@@ -5,12 +5,12 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.version import __version__
-from nsyswrap.own_steps import steps
+from nsyswrap.own_steps import step_callback, steps
 
 if TYPE_CHECKING:
     from nsyswrap.api import OpenedCapture
 
-__all__ = ["__version__", "open", "steps"]
+__all__ = ["__version__", "open", "step_callback", "steps"]
 
 
 def open(  # noqa: A001, PLR0913 - users write nsyswrap.open; one argument an option

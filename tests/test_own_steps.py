@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from annotate_fixtures import Recorder
@@ -43,6 +43,48 @@ def test_an_optimizer_inside_ends_no_step(marked: tuple[Recorder, Marks]) -> Non
     for _ in range(2):
         marks.end_step()
     assert recorder.lines[-1] == "+step 4"
+
+
+@pytest.mark.parametrize("library", ["lightning", "pytorch_lightning"])
+def test_the_callback_of_lightning_marks_steps_of_two_batches(
+    library: str, marked: tuple[Recorder, Marks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step that a validation interrupts has no end."""
+    name = "lightning.pytorch" if library == "lightning" else library
+    _stand_in(monkeypatch, name, "Callback")
+    made, trainer = nsyswrap.step_callback(library), SimpleNamespace(accumulate_grad_batches=2)
+    for batch in range(6):
+        made.on_train_batch_start(trainer, None, {}, batch)
+    made.on_validation_start(trainer, None)
+    made.on_predict_batch_start(trainer, None, {}, 0, 0)
+    assert marked[0].lines == ["+step 0", "-step 0", "+step 1", "-step 1", "+step 2", "+step 2"]
+
+
+def test_the_callback_of_transformers_marks_its_steps(
+    marked: tuple[Recorder, Marks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _stand_in(monkeypatch, "transformers", "TrainerCallback")
+    made = nsyswrap.step_callback("transformers")
+    for _ in range(3):
+        made.on_step_begin("arguments", "state", "control", model=None)
+    made.on_train_end("arguments", "state", "control", model=None)
+    assert [line for line in marked[0].lines if line.startswith("-")] == ["-step 0", "-step 1"]
+
+
+def test_a_callback_does_nothing_where_nothing_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    _stand_in(monkeypatch, "transformers", "TrainerCallback")
+    made = nsyswrap.step_callback("transformers")
+    made.on_step_begin("arguments", "state", "control")
+    made.on_train_end("arguments", "state", "control")
+    assert type(made).__mro__[1].__name__ == "TrainerCallback"
+
+
+def _stand_in(monkeypatch: pytest.MonkeyPatch, name: str, base: str) -> None:
+    """Put a module with the base class of a callback in place of a library."""
+    module = ModuleType(name)
+    setattr(module, base, type(base, (), {}))
+    monkeypatch.setitem(sys.modules, name.partition(".")[0], ModuleType(name.partition(".")[0]))
+    monkeypatch.setitem(sys.modules, name, module)
 
 
 def test_the_module_imports_nothing_else_of_nsyswrap(tmp_path: Path) -> None:

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Build the site in build/site from the pages of the repository: `make site`.
 
 The site has the documentation, the gallery, the samples and the reference of the Python interface. Folders are those of

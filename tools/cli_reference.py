@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Write docs/cli.md from the --help of the commands: `make docs`. With --check, compare it only."""
 
 import copy

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - programs that tools/judge_try.py runs, not a package
 """Small programs that a change from outside can make faster, each with the edit that makes the same change by hand.
 
     python tools/edited_programs.py NAME [--fixed [VALUE]] [--steps N]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/judge_faults.py, not a package
 """Make a capture small enough to commit: the steps and what belongs to them, packed.
 
 Events before the first kept step and after the last one are removed, and so are texts without a reference. The counts

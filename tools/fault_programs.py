@@ -1,10 +1,10 @@
-# ruff: noqa: INP001 - a part of tools/judge_faults.py, not a package
 """The programs of workloads/faults, and whether each root cause has enough of them."""
 
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # The root causes of idle time: each needs programs of different shape, one of them with a library's training loop.
 ROOT_CAUSES = (
@@ -27,6 +27,8 @@ ROOT_CAUSES = (
     "host/cpu_quota",
 )
 LEAST_PROGRAMS = 3
+# Constants with which a program says what it shows.
+OF_PROGRAMS = ("EXPECTS", "SHAPE", "LIBRARY", "GPUS", "HELD_OUT", "PROGRAMS", "FAULTS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +56,26 @@ class Program:
         return f"faults.{self.module} {self.name}" if self.module else f"faults.{self.name}"
 
 
+def constants(path: Path) -> dict[str, Any]:
+    """Return what a program says of itself, by the name of the constant, without running it."""
+    return {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in OF_PROGRAMS
+    }
+
+
 def find_programs(folder: Path) -> list[Program]:
-    """Return the programs of a folder that plant a fault, by name; modules without EXPECTS or HELD_OUT are left out."""
+    """Return the programs of a folder that plant a fault, by name; modules without one are left out."""
     found = []
     for path in sorted(folder.glob("*.py")):
-        constants = _constants(path)
-        if "EXPECTS" in constants:
-            found.append(
-                Program(
-                    name=path.stem,
-                    rule=ast.literal_eval(constants["EXPECTS"])[""][0],
-                    shape=ast.literal_eval(constants["SHAPE"]) if "SHAPE" in constants else "",
-                    library=ast.literal_eval(constants["LIBRARY"]) if "LIBRARY" in constants else "",
-                    gpus=ast.literal_eval(constants["GPUS"]) if "GPUS" in constants else 1,
-                )
-            )
-        if "HELD_OUT" in constants:
-            held_out = ast.literal_eval(constants["HELD_OUT"]).items()
-            found += [Program(name, rule, shape, library, 1, path.stem) for name, (rule, shape, library) in held_out]
+        own = constants(path)
+        if "EXPECTS" in own:
+            shape, library, gpus = own.get("SHAPE", ""), own.get("LIBRARY", ""), own.get("GPUS", 1)
+            found.append(Program(path.stem, own["EXPECTS"][""][0], shape, library, gpus))
+        for several in (own.get("HELD_OUT", {}), own.get("PROGRAMS", {})):
+            for name, (rule, shape, library) in several.items():
+                found.append(Program(name, rule, shape, library, 1, path.stem))
     return sorted(found, key=lambda each: each.name)
 
 
@@ -92,11 +96,3 @@ def by_root_cause(programs: Sequence[Program]) -> list[Program]:
     """Return programs in the order of ``ROOT_CAUSES``, those of other rules after them; by name within a rule."""
     place = {rule: number for number, rule in enumerate(ROOT_CAUSES)}
     return sorted(programs, key=lambda each: (place.get(each.rule, len(place)), each.rule, each.name))
-
-
-def _constants(path: Path) -> dict[str, ast.expr]:
-    return {
-        node.targets[0].id: node.value
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }

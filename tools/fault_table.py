@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/judge_faults.py, not a package
 """Compare reports with the planted faults: their first finding, other findings, and predicted and measured savings."""
 
 import json

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Read random exports without end, and print each kind of failure with the number of its first case: `make fuzz`.
 
 A case follows from its number, so `tools/fuzz.py --only 1234` repeats one and shows its traceback. Ctrl-C ends with

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Profile the cases of the literature on a GPU, and keep their results in reports/gallery: `make gallery`.
 
 Each case gets a folder with `run.json` and a `report.json` cut to the tables that the pages read; some cases also get

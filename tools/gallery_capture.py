@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """Find environment variables in a `.nsys-rep`, and mask what names its machine, before it is committed.
 
 `tools/gallery_capture.py CAPTURE...` masks captures in place: UUIDs of GPUs, of the session and of nsys's shared

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The cases of the gallery: programs with their options, and the published claims that they reproduce."""
 
 from dataclasses import dataclass

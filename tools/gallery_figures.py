@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """Figures of the committed reports for the text of docs/results.md, by case and measure.
 
 The text names them as `str.format` does: `{mnist-1-worker:data}` is the time of a phase, and

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The page reports/index.html: one row for each committed result; `make gallery` and `make reports` write it.
 
 A row is a card that is folded: it shows the name, a bar, four figures and the first finding; unfolded also the

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The page docs/results.md: figures of the literature beside those of the committed reports."""
 
 import re

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The hand-written text of docs/results.md: how cases were run, where ours differ from the source, and why.
 
 Figures are written as `{case:measure}` or `{case / case:measure}`; gallery_figures.py fills them in from the reports.

@@ -1,7 +1,5 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The committed reports of the gallery: cut to the tables that its pages read, and read back."""
 
-import ast
 import contextlib
 import json
 import sys
@@ -10,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fault_programs import constants
 from gallery_cases import CASES, Case
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -137,11 +136,8 @@ def _printed(folder: Path) -> tuple[str, ...]:
 
 def expects(program: str, folder: Path = WORKLOADS) -> dict[str, tuple[str, ...]]:
     """Return EXPECTS of a workload: options -> rules that a profile must find, the first one as first finding."""
-    for node in ast.parse((folder / f"{program}.py").read_text()).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "EXPECTS":
-            expected: dict[str, tuple[str, ...]] = ast.literal_eval(node.value)
-            return expected
-    return {}
+    expected: dict[str, tuple[str, ...]] = constants(folder / f"{program}.py").get("EXPECTS", {})
+    return expected
 
 
 def broken(result: Result, expected: Mapping[str, tuple[str, ...]]) -> str:

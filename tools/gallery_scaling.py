@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """AlexNet on one GPU and on several, for docs/results.md: shares of NCCL, and how a step differs.
 
 The reports are those of the sweep `alexnet`. Where there are none, the page has no such part.

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The page of each case: its committed report.json with the verdict and the page of today, at most 60 kB.
 
 A report.json has no events, so its numbers and findings stay those of the day on which it was written. What follows

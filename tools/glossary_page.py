@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Write docs/glossary.md from the terms that a report explains: `make docs`. With --check, compare it only."""
 
 import sys

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/judge_ranks.py, not a package
 """Run a program when it is its turn: load PyTorch, wait for a file, then run it: ``in_turn.py FILE PROGRAM.py ARGS``.
 
 Loading takes seconds and uses no GPU, so the next job does it while one before it is still measured.

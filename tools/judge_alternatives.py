@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare the measured alternatives of a profile with programs that are edited by hand, on a GPU.
 
     python tools/judge_alternatives.py --out FOLDER [GROUP ...]
@@ -37,7 +36,6 @@ class EditedOperator(NamedTuple):
     Attributes:
         dtype: Type of its tensors.
         shapes: Sizes of the tensors that it takes and learns.
-        function: Computes it as the program has it.
         edited: Computes it as edited; None where a switch or a layout is changed.
         wide: Sizes of the edited program's tensors; empty for the same.
     """

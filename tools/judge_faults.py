@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Profile each program with its planted fault and without it, and say whether the report found it: `make faults`.
 
 Each program of workloads/faults is profiled twice; the captures go, redacted, cut and packed, into

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Profile programs with several faults, fix them one after another, and check each plan by what was measured.
 
 It needs a GPU. Each program of workloads/combined is profiled with every set of its faults fixed, one profile after

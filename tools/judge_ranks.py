@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Profile jobs in which one rank is late, each time for another reason, and say what the report finds: docs/ranks.md.
 
 It needs two GPUs, or as many as --gpus says. Each case of rank_cases.py is profiled once, and compared with the runs

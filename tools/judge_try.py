@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Let `nsyswrap try` make changes to programs, and compare what they bring with the edited program and the prediction.
 
     python tools/judge_try.py [--out rows.json] [--seconds 250] [--planted] [--profile DIR] [NAME ...]
@@ -86,7 +85,7 @@ SWITCHES: dict[str, str] = {**FAULTS, **EDITED, **dict.fromkeys(HEALTHY, "")}
 # Of the time that the edited program saves. Source: ours, as the noise of two runs.
 ENOUGH_SHARE = 0.8
 # Seconds for `try` with the change of the fault alone, for that in processes of their own, and for all changes.
-PLANTED_S, PROCESSES_S, ALL_S = 15.0, 60.0, 100.0
+PLANTED_S, PROCESSES_S, ALL_S = 15.0, 60.0, 80.0
 # More steps than any budget takes; steps of a profile.
 STEPS, PROFILED_STEPS = "100000", "30"
 ROUNDS, TIMED_S, LONGEST_S = 2, 1.5, 90.0

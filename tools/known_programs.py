@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Twelve programs of kinds that people know, each before and after the advice of its report.
 
     python tools/known_programs.py --gpus 4            profile them all, on so many GPUs
@@ -55,7 +54,6 @@ class Program:
         change: A sentence on what its second form does instead.
         module: What ``python -m`` runs in workloads/.
         before, after: Options of one form.
-        recorded: Its recorded steps.
         rule: The finding that the second form answers, where that is not the first one.
     """
 

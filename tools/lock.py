@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Pin the newest versions that pyproject.toml allows: `make lock` writes requirements/*.lock.
 
 pip resolves, this script only writes down what it chose. `base.lock` comes first and binds the others, so one

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare the numbers in reports about programs without the profiler with those programs without the profiler.
 
 This is `make overhead`; it needs a GPU. Each program with planted faults, each with its faults fixed, and programs
@@ -54,8 +53,6 @@ UNPLANTED = (
 )
 # These faults lie in which cores the program gets; in the turns all programs get the same.
 OF_CORES = ("host/cpu_quota", "idle/off_cpu")
-# Alternatives of operators are measured where the fault is one of kernels. Nothing else uses the GPU meanwhile.
-OF_KERNELS = ("compute/", "tensor_cores/")
 # Enough for the turns of a run alone, and for a recording with its warm-up and the steps alone before it.
 STEPS, RECORDED = 200, 40
 FAULT, FIX, PROFILED = "fault", "fix", " profiled"
@@ -120,16 +117,24 @@ def measure(
     """
     kinds = (FAULT, FIX) if case.fix else (FAULT,)
     runs: dict[str, overhead_turns.Run] = {}
-    of_kernels = any(rule.startswith(OF_KERNELS) for rule in case.rules)
     for kind in kinds:
         words = [*case.name.split(), "--steps", str(STEPS), *chosen.program_arg, *(case.fix if kind is FIX else ())]
         program = (sys.executable, str(Path(overhead_turns.__file__)), "SOCKET")
-        has_alternatives = kind is FAULT and of_kernels and not chosen.no_alternatives
-        target = ["--output", str(folder / kind), "--steps", str(RECORDED), "--stop-after", "--quiet"]
-        target += [] if has_alternatives else ["--no-alternatives"]
-        profiled = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
+        # The programs that wait for their turns use the GPU, so no alternative can be measured.
+        options = ("--steps", str(RECORDED), "--stop-after", "--quiet", "--no-alternatives")
+        profiled = [
+            *NSYSWRAP,
+            "profile",
+            "--output",
+            str(folder / kind),
+            *options,
+            "--",
+            *program,
+            overhead_turns.ONCE,
+            *words,
+        ]
         runs[kind] = overhead_turns.Run([*program, *words])
-        runs[kind + PROFILED] = overhead_turns.Run(profiled, is_late=True, is_alone=has_alternatives)
+        runs[kind + PROFILED] = overhead_turns.Run(profiled, is_late=True)
     order = [*kinds, *(each for kind in kinds for each in (kind + PROFILED, kind)), *kinds]
     turns = overhead_turns.take_turns(runs, order, cores, place)
     row: dict[str, Any] = {"program": case.name.replace(" ", "."), "rules": case.rules}
@@ -273,7 +278,6 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="begin no program after S seconds")
     parser.add_argument("--lanes", type=int, metavar="N", help="how many programs start beside one another")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="write the redacted exports here, or read them")
-    parser.add_argument("--no-alternatives", action="store_true", help="measure no alternatives of operators")
     parser.add_argument("--program-arg", action="append", default=[], metavar="WORD", help="one more for each program")
     parser.add_argument("--without-gpu", action="store_true", help="try this program where there is no GPU")
     parser.add_argument("--results", type=Path, default=RESULTS)

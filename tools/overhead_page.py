@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """The page docs/overhead.md: how well reports describe programs without the profiler, and what nsys costs."""
 
 import math
@@ -27,13 +26,14 @@ overhead` runs programs alone and under `nsyswrap profile`, in turns on the same
 STEPS = f"""
 ## The step alone
 
-Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **recorded**: under nsys.
+Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **turns**: how far a turn is
+from it, at most: so noisy are program and machine. **recorded**: under nsys.
 **report**: the step alone in the report, with its range; none where the report calls it unknown, because the range is
 wider than a factor of {WIDEST_FACTOR}. **off**: how far that is from the measured step alone. **held**: whether the
 range holds it. The rows are those where it does not; `reports/overhead.json` has all programs.
 
-| program | alone | recorded | times as long | report | off | held |
-|---|---|---|---|---|---|---|
+| program | alone | turns | recorded | times as long | report | off | held |
+|---|---|---|---|---|---|---|---|
 """
 PLANS = """
 ## The step with the fix
@@ -43,8 +43,8 @@ the plan, with its range. Where these are not the planted faults alone, it is th
 finding. Programs with several faults there, or whose step the report calls unknown, are left out. **width**: of the
 range, as a share of the measured step. The rows are those where the range does not hold the step.
 
-| program | alone | with the fix | predicted | off | held | width |
-|---|---|---|---|---|---|---|
+| program | alone | with the fix | turns | predicted | off | held | width |
+|---|---|---|---|---|---|---|---|
 """
 VERDICTS = """
 ## What limits the run
@@ -59,9 +59,9 @@ class Compared(NamedTuple):
 
     Attributes:
         before_ns: The step alone.
-        measured_ns: What was measured.
         recorded_ns: The step under nsys.
         found: The interval of the report; None where it has none, or one too wide to say something.
+        turns: How far a turn of the program is from the median turn, at most, as a share of it.
     """
 
     program: str
@@ -69,6 +69,7 @@ class Compared(NamedTuple):
     measured_ns: int
     recorded_ns: int | None
     found: Mapping[str, int] | None
+    turns: float = 0.0
 
     @property
     def off(self) -> float:
@@ -95,6 +96,7 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
             row[kind]["median_ns"],
             row[kind]["report"]["step"]["recorded_ns"],
             _known(row[kind]["report"]["step"]["alone"]),
+            _spread(row[kind]),
         )
         for row in rows
         for kind, suffix in KINDS.items()
@@ -107,8 +109,14 @@ def plans_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
     found = []
     for row in (each for each in rows if "fix" in each):
         predicted = _predicted(row["fault"]["report"], row["rules"])
-        found.append(Compared(_name(row), row["fault"]["mean_ns"], row["fix"]["mean_ns"], None, predicted))
+        before, after = row["fault"], row["fix"]
+        turns = max(_spread(before), _spread(after))
+        found.append(Compared(_name(row), before["mean_ns"], after["mean_ns"], None, predicted, turns))
     return found
+
+
+def _spread(run: Mapping[str, Any]) -> float:
+    return float(max(abs(each / run["median_ns"] - 1) for each in run["turns_ns"]))
 
 
 def _predicted(report: Mapping[str, Any], rules: Sequence[str]) -> Mapping[str, int] | None:
@@ -178,12 +186,16 @@ def _step_line(one: Compared) -> str:
     under_nsys = "", ""
     if one.recorded_ns is not None:
         under_nsys = _ms(one.recorded_ns), f"{one.recorded_ns / one.before_ns:.2f}"
-    return _cells(one.program, _ms(one.measured_ns), *under_nsys, *_judged(one))
+    return _cells(one.program, _ms(one.measured_ns), _share(one.turns), *under_nsys, *_judged(one))
 
 
 def _plan_line(one: Compared) -> str:
-    width = f"{one.width:.0%}".replace("%", " %") if one.found else ""
-    return _cells(one.program, _ms(one.before_ns), _ms(one.measured_ns), *_judged(one), width)
+    width = _share(one.width) if one.found else ""
+    return _cells(one.program, _ms(one.before_ns), _ms(one.measured_ns), _share(one.turns), *_judged(one), width)
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
 
 
 def _judged(one: Compared) -> tuple[str, str, str]:

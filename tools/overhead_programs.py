@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a program that tools/measure_overhead.py runs, not a package
 """Training and inference loops of different kinds, without a planted fault; some of them are those of libraries.
 
 They are compared with themselves under the profiler, as the programs of workloads are. No program depends on nsyswrap,

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """Let runs of a program take turns on the same cores, so that all have the pace that the machine has then.
 
 All runs without the profiler are started at once, on cores of their own. When each is ready, one after the other moves
@@ -26,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
@@ -124,12 +123,10 @@ class Run(NamedTuple):
     Attributes:
         command: Its command, in which ``SOCKET`` stands for the address.
         is_late: Whether it starts with its first turn: a program that takes no step for minutes is recorded at once.
-        is_alone: Whether it uses the GPU after its turn, too: the next turn begins when it has ended.
     """
 
     command: Sequence[str]
     is_late: bool = False
-    is_alone: bool = False
 
 
 class _Started:
@@ -203,8 +200,6 @@ def take_turns(
                 for name in order:
                     started[name] = started.get(name) or start(name)
                     answer = _turn(started[name].lines, cores)
-                    while runs[name].is_alone and not started[name].running.done():
-                        started[name].again(cores, nullcontext())
                     if answer:
                         found[name].append(settled(json.loads(answer)))
         while not all(each.running.done() for each in started.values()):

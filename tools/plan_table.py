@@ -1,7 +1,5 @@
-# ruff: noqa: INP001 - a part of tools/judge_plans.py, not a package
 """Check the plans of programs with several faults against the steps that were measured with the faults fixed."""
 
-import ast
 import json
 import tempfile
 from collections.abc import Mapping
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import fault_captures
 import numpy as np
+from fault_programs import constants
 
 from nsyswrap.compare.plan_score import BESIDE
 from nsyswrap.hardware.link_rates import read_rates
@@ -131,16 +130,8 @@ def label(name: str, fixed: frozenset[str]) -> str:
 
 def find_programs(folder: Path) -> list[Program]:
     """Return the programs of a folder with several faults, by name; modules without FAULTS are left out."""
-    found = []
-    for path in sorted(folder.glob("*.py")):
-        constants = {
-            node.targets[0].id: node.value
-            for node in ast.parse(path.read_text()).body
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        }
-        if "FAULTS" in constants:
-            found.append(Program(path.stem, ast.literal_eval(constants["FAULTS"])))
-    return found
+    own = {path.stem: constants(path) for path in sorted(folder.glob("*.py"))}
+    return [Program(name, each["FAULTS"]) for name, each in own.items() if "FAULTS" in each]
 
 
 def measured(export: Path) -> dict[str, int]:

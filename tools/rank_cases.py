@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a part of tools/judge_ranks.py, not a package
 """The programs of workloads/ranks that tools/judge_ranks.py profiles: what is planted, and what a report must say."""
 
 from typing import NamedTuple
@@ -25,7 +24,6 @@ class Case(NamedTuple):
         program: The program, without .py.
         beside: Whether another program uses the last GPU.
         committed: How many steps of its capture are committed, of each rank.
-        in_one_process: Whether one process has all GPUs.
         may_be_named: A rank that another finding than the first may call late, since the fault lies in its work.
     """
 

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a part of tools/judge_ranks.py, not a package
 """Profile the programs of workloads/ranks one after another, within a time limit.
 
 Most of the time of a profile goes into loading libraries, the export and the analysis. So the next job loads its

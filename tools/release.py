@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Build what is released, and try it: `make release` fills dist/.
 
 The wheel and the sdist are built twice from the committed files and must have the same bytes. The wheel is installed

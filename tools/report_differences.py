@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Write the reports of all captures in tests/captures, and compare two folders of them.
 
     python tools/report_differences.py write FOLDER [PART OF A NAME]...

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Render reports/samples again, each from the redacted export beside it: `make reports`.
 
 A sample is a folder with `capture.sqlite.xz`; it gets `report.html` and `report.json`.

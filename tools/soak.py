@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Use nsyswrap for a long time as a busy machine does, and print what fails, grows or is left: `make soak`.
 
 It runs rounds of five tasks beside a load on each core: profile and compare a program, write the report of a real

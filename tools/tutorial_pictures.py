@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Make the pictures of README.md and docs/tutorial.md again from the samples: `python tools/tutorial_pictures.py`.
 
 It opens the reports in Chromium, does what the tutorial says, and takes a screenshot of what is then on the screen.

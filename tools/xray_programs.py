@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a program that tools/judge_xray.py runs, not a package
 """Models of several libraries, eager and compiled, to hold the X-ray step against PyTorch's own tools.
 
     python tools/xray_programs.py NAME --steps 60             trains the model
@@ -9,7 +8,9 @@ No program depends on nsyswrap. The models have random weights and learn random 
 """
 
 import argparse
+import fcntl
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -201,7 +202,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, LossOf]]] = {
     "diffusion": diffusion,
 }
 # Of overhead_programs, where the step is a function.
-STEPS = ("small_encoder", "items", "looped_optimizer", "vision_resnet", "lstm_cells")
+STEPS = ("small_encoder", "items", "looped_optimizer", "vision_resnet", "lstm_cells", "large_encoder", "graph_launches")
 NAMES = (*MODELS, *STEPS, overhead_programs.lightning_loop.__name__)
 BOTH = ("language", "bert", "llama", "vit", "resnet", "diffusion")
 
@@ -255,7 +256,13 @@ def main() -> None:
     parser.add_argument("name", choices=[*NAMES, *(f"{each}{COMPILED}" for each in BOTH)])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--profiler", type=Path, metavar="FILE")
+    parser.add_argument("--gate", type=Path, metavar="FILE", help="wait until no other program holds this file")
+    parser.add_argument("--cores", default="", metavar="LIST", help="then run on these cores")
     chosen = parser.parse_args()
+    if chosen.gate:
+        gate = chosen.gate.open("w")  # until the process ends
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        os.sched_setaffinity(0, map(int, chosen.cores.split(",")))
     torch.manual_seed(0)
     if chosen.name == overhead_programs.lightning_loop.__name__:
         overhead_programs.lightning_loop(chosen.steps)

@@ -58,7 +58,6 @@ class Variant(NamedTuple):
 
     Attributes:
         function: Computes the outputs from ``inputs``.
-        gradients: A gradient of each output.
         tf32: Whether products of FP32 may use TF32.
         cut: Returns a result in the shape that the program has.
     """
@@ -83,9 +82,6 @@ class Variant(NamedTuple):
 
 class OperatorText:
     """A function that runs recorded operators in their order, as text that a compiler can read.
-
-    Attributes:
-        inputs: The tensors that they take and did not make.
 
     Raises:
         LookupError: An operator is not known here, or takes something else.
@@ -344,6 +340,11 @@ def variants_of(torch: Any, alternative: Mapping[str, Any], device: str) -> tupl
 
         def changed(each: Tensor) -> Tensor:
             return each.detach().to(memory_format=torch.channels_last) if each.dim() == IMAGES else each
+
+    elif kind == "single":
+
+        def changed(each: Tensor) -> Tensor:
+            return each.detach().float() if each.dtype == torch.float64 else each
 
     else:
         sizes = {int(size): better for size, better in alternative["sizes"].items()}

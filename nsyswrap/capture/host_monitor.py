@@ -63,7 +63,6 @@ class Series:
 
     Attributes:
         at: Number of the sample of each row.
-        rows: The values of each row.
     """
 
     at: list[int] = field(default_factory=list)

@@ -10,7 +10,6 @@ changed, and apt checks signatures as usual. nsys is NVIDIA software; its licenc
     <data>/nsys/<version>/       the same, renamed when it works: host-linux-*, target-linux-*, licence
 """
 
-import fcntl
 import hashlib
 import os
 import re
@@ -22,8 +21,9 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from nsyswrap.base.errors import NsysNotFoundError, NsyswrapError
-from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
+from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, program_at
 from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.result_folder import FolderInUseError, folder_lock
 from nsyswrap.capture.signals import handled
 from nsyswrap.capture.unpack import (
     GET_NSYS_FROM_NVIDIA,
@@ -65,7 +65,7 @@ def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
                 return nsys
             notify("It cannot write reports, because its importer lacks libraries; installing another")
     path = install(installed_folder(), notify)
-    installed = nsys_at(path, "nsyswrap setup")
+    installed = program_at(path, "nsyswrap setup")
     if installed is None:
         raise NsyswrapError(f"{path} was installed but does not run", hint="Run 'nsyswrap setup --force'")
     return installed
@@ -279,14 +279,11 @@ def _move(build: Path, target: Path) -> Path:
 def _locked(root: Path) -> Iterator[None]:
     """Hold the lock of the folder, because two setups at once would overwrite each other's files."""
     root.mkdir(parents=True, exist_ok=True)
-    with (root / ".lock").open("w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise NsyswrapError(
-                f"another 'nsyswrap setup' is running in {root}", hint="Wait until it has ended"
-            ) from error
-        yield
+    try:
+        with folder_lock(root):
+            yield
+    except FolderInUseError as error:
+        raise NsyswrapError(f"another 'nsyswrap setup' is running in {root}", hint="Wait until it has ended") from error
 
 
 @contextmanager

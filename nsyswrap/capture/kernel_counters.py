@@ -18,6 +18,7 @@ from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.locate import Places, RunningProgram, find_programs, program_at
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.process_tree import children_by_parent, kill_all
+from nsyswrap.capture.run_dir import quoted_output
 from nsyswrap.capture.signals import CaptureTerminatedError, handled
 
 VARIABLE = "NSYSWRAP_NCU"
@@ -65,10 +66,7 @@ _ANONYMOUS = r"([0-9]+_GLOBAL__N_[A-Za-z0-9_]*)?"
 _LONGEST_ARGUMENT = 100_000
 
 
-class Ncu(RunningProgram):
-    """An ncu that runs."""
-
-    __slots__ = ()
+Ncu = RunningProgram
 
 
 class NcuNotFoundError(CaptureError):
@@ -88,13 +86,13 @@ def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -
     environ = os.environ if environ is None else environ
     named = environ.get(VARIABLE)
     if named:
-        ncu = program_at(Ncu, Path(os.path.expanduser(named)), VARIABLE)  # noqa: PTH111 - Path.expanduser() may raise
+        ncu = program_at(Path(os.path.expanduser(named)), VARIABLE)  # noqa: PTH111 - Path.expanduser() may raise
         if ncu is None:
             raise NcuNotFoundError(
                 f"{VARIABLE} is {named}, which is not a working ncu", hint=f"Correct {VARIABLE}, or unset it"
             )
         return ncu
-    ncu = next(find_programs(Ncu, "ncu", _PLACES, environ, root), None)
+    ncu = next(find_programs("ncu", _PLACES, environ, root), None)
     if ncu is None:
         raise NcuNotFoundError(
             "there is no ncu (NVIDIA Nsight Compute) on this machine",
@@ -136,16 +134,10 @@ def failure(ncu: Ncu, output: str) -> NcuFailedError:
         )
     if "LibraryNotLoaded" in output or "driver resource was unavailable" in output.lower():
         return NcuFailedError(
-            f"ncu cannot access the GPU's counters{quoted_output(output)}",
+            f"ncu cannot access the GPU's counters{quoted_output(output, 'ncu')}",
             hint="End other profilers (DCGM, nsys, another ncu); if this is a sandbox without counters, run elsewhere",
         )
-    return NcuFailedError(f"ncu {ncu.version_text} measured nothing{quoted_output(output)}", hint=_UPDATE)
-
-
-def quoted_output(output: str, lines: int = 3) -> str:
-    """Return the last lines of ncu's output in brackets, to append to a message; empty if there are none."""
-    text = [line.strip() for line in output.replace("\r", "\n").splitlines() if line.strip()]
-    return f" (ncu: {' / '.join(text[-lines:])})" if text else ""
+    return NcuFailedError(f"ncu {ncu.version_text} measured nothing{quoted_output(output, 'ncu')}", hint=_UPDATE)
 
 
 class NoLaunchError(NcuFailedError):
@@ -263,7 +255,7 @@ def mangled_pattern_of(kernels: Sequence[str]) -> str:
 def no_launch(request: CounterRequest, output: str) -> NoLaunchError:
     """Return the error for a run in which none of the kernels was launched."""
     return NoLaunchError(
-        f"ncu saw none of the {len(request.kernels)} chosen kernels{quoted_output(output)}",
+        f"ncu saw none of the {len(request.kernels)} chosen kernels{quoted_output(output, 'ncu')}",
         hint="Give --capture a capture of exactly this command, or leave it out to record one",
     )
 

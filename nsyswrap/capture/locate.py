@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from nsyswrap.base.errors import CaptureError, NsysNotFoundError
 from nsyswrap.base.user_folder import user_folder
@@ -57,14 +56,13 @@ class RunningProgram:
         return ".".join(map(str, self.version))
 
 
-Found = TypeVar("Found", bound=RunningProgram)
+Nsys = RunningProgram
 
 
-def program_at(kind: type[Found], path: Path, source: str) -> Found | None:
+def program_at(path: Path, source: str) -> RunningProgram | None:
     """Return the program at a path, or None if its ``--version`` prints none.
 
     Args:
-        kind: Which program it is.
         path: The program; a relative path is made absolute.
         source: Where it was found, for messages.
     """
@@ -73,25 +71,23 @@ def program_at(kind: type[Found], path: Path, source: str) -> Found | None:
     except (OSError, TimeoutError):
         return None
     version = version_in(output.stdout)
-    return kind(path.absolute(), version, source) if output.code == 0 and version else None
+    return RunningProgram(path.absolute(), version, source) if output.code == 0 and version else None
 
 
-def find_programs(
-    kind: type[Found], name: str, places: Places, environ: Mapping[str, str], root: Path
-) -> Iterator[Found]:
+def find_programs(name: str, places: Places, environ: Mapping[str, str], root: Path) -> Iterator[RunningProgram]:
     """Yield every program of a name that runs: that of ``PATH``, then place by place, the newest of each first."""
     on_path = shutil.which(name, path=environ.get("PATH", ""))
-    program = program_at(kind, Path(on_path), "PATH") if on_path else None
+    program = program_at(Path(on_path), "PATH") if on_path else None
     if program is not None:
         yield program
     for source, patterns in places:
-        yield from newest_first(kind, (path for pattern in patterns for path in root.glob(pattern)), source)
+        yield from newest_first((path for pattern in patterns for path in root.glob(pattern)), source)
 
 
-def newest_first(kind: type[Found], paths: Iterable[Path], source: str) -> list[Found]:
+def newest_first(paths: Iterable[Path], source: str) -> list[RunningProgram]:
     """Return the programs at paths that run, newest first; two paths of one file count once."""
     distinct = {path.resolve(): path for path in paths}
-    answers = (program_at(kind, path, source) for path in sorted(distinct.values()))
+    answers = (program_at(path, source) for path in sorted(distinct.values()))
     return sorted((each for each in answers if each is not None), key=lambda each: each.version, reverse=True)
 
 
@@ -99,12 +95,6 @@ def version_in(text: str) -> tuple[int, ...]:
     """Return the version in the output of ``nsys --version`` or ``ncu --version``; empty if there is none."""
     match = re.search(r"\b(\d{4}(?:\.\d+)+)", text)
     return tuple(int(part) for part in match[1].split(".")) if match else ()
-
-
-class Nsys(RunningProgram):
-    """An nsys that runs."""
-
-    __slots__ = ()
 
 
 def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Nsys:
@@ -169,7 +159,7 @@ def installed_folder(environ: Mapping[str, str] | None = None) -> Path:
 def _named(value: str) -> Nsys:
     """Return the nsys that the variable names; a wrong value is an error and not ignored."""
     path = Path(os.path.expanduser(value))  # noqa: PTH111 - Path.expanduser() raises for a user that does not exist
-    nsys = nsys_at(path, VARIABLE)
+    nsys = program_at(path, VARIABLE)
     if nsys is None:
         reason = "does not exist" if not path.is_file() else "is not a working nsys: its --version shows none"
         raise NsysNotFoundError(f"{VARIABLE} is {value}, which {reason}", hint=f"Correct {VARIABLE}, or unset it")
@@ -178,13 +168,8 @@ def _named(value: str) -> Nsys:
 
 def _found(environ: Mapping[str, str], root: Path) -> Iterator[Nsys]:
     """Yield every nsys that runs, in order of preference."""
-    yield from find_programs(Nsys, "nsys", _PLACES, environ, root)
-    yield from newest_first(Nsys, installed_folder(environ).glob("*/target-linux-*/nsys"), "nsyswrap setup")
-
-
-def nsys_at(path: Path, source: str) -> Nsys | None:
-    """Return the nsys at a path, or None if its ``--version`` is not that of nsys."""
-    return program_at(Nsys, path, source)
+    yield from find_programs("nsys", _PLACES, environ, root)
+    yield from newest_first(installed_folder(environ).glob("*/target-linux-*/nsys"), "nsyswrap setup")
 
 
 def missing_libraries(program: Path) -> tuple[str, ...]:

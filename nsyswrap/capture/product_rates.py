@@ -11,6 +11,7 @@ after a job of several ranks has ended.
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,28 +52,35 @@ def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept
         ``conditions``, ``gpu``, ``multiprocessors`` and ``rates``: the lowest, the usual and the highest of each kind,
         in operations or bytes per second. Without rates ``failure`` says why, which is not kept. Empty without a GPU.
     """
-    return rates_of(PRODUCT_RATES, conditions_of(python, SCHEMA), python, announce, measure, kept_only=kept_only)
+    conditions, program = conditions_of(python, SCHEMA), partial(_printed, python, product_rates_probe, (), LEFT_OUT)
+    return _rates_of(PRODUCT_RATES, conditions, program, announce, kept_only=kept_only)
 
 
-def rates_of(  # noqa: PLR0913 - what is measured, and how
+def link_rates(
+    python: Sequence[str], ranks: int, announce: Callable[[], object], *, kept_only: bool = False
+) -> dict[str, Any]:
+    """Return how long collectives take, as `run.json` keeps it: measured now, or kept from an earlier measurement.
+
+    Returns:
+        ``conditions``, ``gpu``, ``gpus`` and ``rates``: of each kind of collective a list of sizes in bytes, each with
+        the time in ns. Without rates ``failure`` says why, which is not kept. Empty without several GPUs.
+    """
+    if ranks < 2:  # noqa: PLR2004 - a single rank has no links
+        return {}
+    conditions = {**conditions_of(python, LINK_SCHEMA), "ranks": ranks}
+    program = partial(_printed, python, link_rates_probe, (str(ranks),), _LEFT_OUT)
+    return _rates_of(LINK_RATES, conditions, program, announce, kept_only=kept_only)
+
+
+def _rates_of(
     kind: str,
     conditions: dict[str, Any],
-    python: Sequence[str],
+    measure: Callable[[], dict[str, Any]],
     announce: Callable[[], object],
-    measure_with: Callable[[Sequence[str]], dict[str, Any]],
     *,
     kept_only: bool,
 ) -> dict[str, Any]:
-    """Return rates of a machine, measured now or kept, as ``product_rates`` does.
-
-    Args:
-        kind: What is measured, the name of a folder.
-        conditions: What it depends on.
-        python: As ``product_rates``.
-        announce: As ``product_rates``.
-        measure_with: Measures with a Python; raises an ``OSError`` or a ``ValueError`` where it cannot.
-        kept_only: As ``product_rates``.
-    """
+    """Return rates of a machine, measured now or kept in a folder of their kind, as ``product_rates`` does."""
     if not conditions["gpus"]:
         return {}
     path = kept_at(kind, {**conditions, "visible": os.environ.get("CUDA_VISIBLE_DEVICES", "")})
@@ -85,7 +93,7 @@ def rates_of(  # noqa: PLR0913 - what is measured, and how
         return {"conditions": conditions, RATES: {}, FAILURE: "the program has no PyTorch"}
     announce()
     try:
-        measured = measure_with(python)
+        measured = measure()
     except (OSError, ValueError) as error:
         return {"conditions": conditions, RATES: {}, FAILURE: str(error)}
     keep(path, measured)
@@ -104,35 +112,20 @@ def conditions_of(python: Sequence[str], schema: str) -> dict[str, Any]:
     }
 
 
-def measure(python: Sequence[str]) -> dict[str, Any]:
-    """Run the program that measures products, and return what it found.
-
-    Raises:
-        OSError: As ``printed``.
-        ValueError: What it printed cannot be read.
-    """
-    found = printed(python, product_rates_probe, left_out=LEFT_OUT)
-    if not found[RATES]:
-        raise ValueError("no product could be computed")
-    return found
-
-
-def printed(python: Sequence[str], program: ModuleType, *words: str, left_out: Collection[str]) -> dict[str, Any]:
-    """Run a program that measures, and return what it printed.
-
-    Args:
-        python: The Python that runs it.
-        program: Its module.
-        words: Its arguments.
-        left_out: Variables that it does not get.
+def _printed(
+    python: Sequence[str], program: ModuleType, words: Sequence[str], left_out: Collection[str]
+) -> dict[str, Any]:
+    """Run a program that measures without some variables, and return what it printed.
 
     Raises:
         OSError: As ``output_of_program``.
-        ValueError: What it printed cannot be read.
+        ValueError: It measured nothing, or what it printed cannot be read.
     """
     environ = {name: value for name, value in os.environ.items() if name not in left_out}
     text = Path(str(program.__file__)).read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(output_of_program([*python, "-c", text, *words], environ, TIMEOUT_S))
+    if not found[RATES]:
+        raise ValueError("nothing could be measured")
     return found
 
 
@@ -147,25 +140,3 @@ def output_of_program(command: Sequence[str], environ: Mapping[str, str], timeou
         lines = output.stderr.strip().splitlines()
         raise OSError(lines[-1] if lines else f"exit code {output.code}")
     return output.stdout
-
-
-def link_rates(
-    python: Sequence[str], ranks: int, announce: Callable[[], object], *, kept_only: bool = False
-) -> dict[str, Any]:
-    """Return how long collectives take, as `run.json` keeps it: measured now, or kept from an earlier measurement.
-
-    Returns:
-        ``conditions``, ``gpu``, ``gpus`` and ``rates``: of each kind of collective a list of sizes in bytes, each with
-        the time in ns. Without rates ``failure`` says why, which is not kept. Empty without several GPUs.
-    """
-    if ranks < 2:  # noqa: PLR2004 - a single rank has no links
-        return {}
-    conditions = {**conditions_of(python, LINK_SCHEMA), "ranks": ranks}
-
-    def measure(python: Sequence[str]) -> dict[str, Any]:
-        found = printed(python, link_rates_probe, str(ranks), left_out=_LEFT_OUT)
-        if not found[RATES]:
-            raise ValueError("no collective could be timed")
-        return found
-
-    return rates_of(LINK_RATES, conditions, python, announce, measure, kept_only=kept_only)

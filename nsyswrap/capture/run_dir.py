@@ -112,10 +112,10 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(Path(place) / name for place, _folders, names in os.walk(folder) for name in names)
 
 
-def quoted_output(output: str, lines: int = 3) -> str:
-    """Return the last lines of nsys's output in brackets, to append to a message; empty if there are none."""
+def quoted_output(output: str, program: str = "nsys") -> str:
+    """Return the last lines of a program's output in brackets, to append to a message; empty if there are none."""
     text = [line.strip() for line in output.replace("\r", "\n").splitlines() if line.strip() and "%" not in line]
-    return f" (nsys: {' / '.join(text[-lines:])})" if text else ""
+    return f" ({program}: {' / '.join(text[-3:])})" if text else ""
 
 
 def _tail(path: Path, count: int | None) -> bytes:

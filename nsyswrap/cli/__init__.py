@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "analyze-many": "Find what many captures have in common: findings, kernels, outliers, hosts, days.",
     "compare": "Compare two captures: faster or slower, and what changed.",
     "verify": "Tell whether two programs do the same work, and which is faster.",
-    "history": "Keep runs in a database: add, list, show, remove, export.",
+    "history": "Keep runs in a database: add, list, show, page, rm, export.",
     "sweep": "Run a program over a grid of settings, such as workers, and say which to choose.",
     "gate": "Tell from runs of a program whether the newest ones became slower.",
     "export": "Write events or tables of a capture for other programs: Perfetto, Parquet, CSV.",

@@ -64,7 +64,6 @@ def classify(
     or unknown if the name does not say.
 
     \b
-    Examples:
       nsyswrap classify ampere_sgemm_128x64_nn Kernel2
       nsyswrap classify --format csv < names.txt
       nsyswrap classify --compute-capability 7.5 ampere_sgemm_128x64_nn

@@ -86,11 +86,11 @@ def gate(  # noqa: PLR0913 - one argument an option
     output: Path | None,
     force: bool,
 ) -> None:
-    """Tell whether the NEW runs are slower than the BASE ones, by how much the BASE ones differ from each other.
+    """Tell whether the NEW runs are slower than the BASE runs, by more than chance.
 
     NEW and BASE are report.json files, folders written by profile, or folders of such folders: three or more of NEW,
-    ten or more of BASE. With a range of commits, a tag or a commit as BASE, runs come from the history; without NEW,
-    also those of the checked-out commit.
+    ten or more of BASE. How much the BASE runs differ shows what is chance. Where BASE is a range of commits, a tag or
+    a commit, its runs come from the history. Without NEW, so do the new ones: those of the checked-out commit.
 
     The exit code is 0 if NEW passes, 1 if it regressed, 3 if the runs cannot tell, with a hint how many would, and 4
     where something goes wrong.

@@ -47,12 +47,12 @@ def history(context: click.Context, *, db: str | None) -> None:
 
 @history.command()
 @click.argument("reports", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="REPORT...")
-@click.option("--replace", is_flag=True, help="Where a run is there already, take the numbers and the series of now.")
+@click.option("--replace", is_flag=True, help="Give a run that is there already the numbers and the series of now.")
 @click.option(
     "--series",
     default="",
     metavar="NAME",
-    help="Keep the runs as a series of this name, for gate --series: instead of their program, arguments and machine.",
+    help="Keep the runs under this name, for gate --series, and not under their program, arguments and machine.",
 )
 @click.pass_obj
 def add(db: str | None, *, reports: tuple[Path, ...], replace: bool, series: str) -> None:
@@ -100,7 +100,7 @@ def add(db: str | None, *, reports: tuple[Path, ...], replace: bool, series: str
 def list_(  # noqa: PLR0913 - one argument an option
     db: str | None, program: str | None, limit: int, form: str | None, output: Path | None, *, force: bool
 ) -> None:
-    """List the runs, the newest first. A star behind the commit: the program had changes that were not committed."""
+    """List the runs, the newest first. A star behind a commit means that its program had uncommitted changes."""
     from nsyswrap.render.history_text import LISTS  # noqa: PLC0415 - loaded when there is a list
     from nsyswrap.runs.run import Program  # noqa: PLC0415
 
@@ -120,7 +120,10 @@ def list_(  # noqa: PLR0913 - one argument an option
 @force_option()
 @click.pass_obj
 def show(db: str | None, run: str, form: str | None, output: Path | None, *, force: bool) -> None:
-    """Show one RUN: what ran, its steps, where the time went, and its findings. The first digits of its id suffice."""
+    """Show one RUN: its steps, where the time went, and its findings.
+
+    RUN is its id, or the first digits of it.
+    """
     from nsyswrap.render.run_document import KeptRun  # noqa: PLC0415 - loaded when there is a run
 
     kept = history_of(db, create=False)
@@ -163,7 +166,7 @@ def rm(db: str | None, *, runs: tuple[str, ...]) -> None:
 @force_option()
 @click.pass_obj
 def page(db: str | None, *, program: str, runs: int, output: Path, force: bool) -> None:
-    """Write one HTML page: how the steps of each program develop, where they change, and what moved there.
+    """Write one HTML page: how the steps of each program change.
 
     The page needs no server and no network. Its links to the reports of the runs work where the reports are in the
     project and the page stays where it is written.
@@ -197,9 +200,10 @@ def page(db: str | None, *, program: str, runs: int, output: Path, force: bool) 
 @force_option()
 @click.pass_obj
 def export(db: str | None, *, program: str | None, output: Path, force: bool) -> None:
-    """Write the history as Parquet files for other programs: runs, accounts, findings and facts.
+    """Write the history as Parquet files for other programs.
 
-    The library has the same columns as data frames: nsyswrap.runs.open().frame("runs").
+    They hold runs, accounts, findings and facts. The library has the same columns as data frames:
+    nsyswrap.runs.open().frame("runs").
     """
     from nsyswrap.runs.frames import write_parquet  # noqa: PLC0415 - loads pyarrow
     from nsyswrap.runs.run import Program  # noqa: PLC0415

@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.options import CaptureOptions
 
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOPPED = "stopped before the report was made"
 _RESUME = "The capture is kept: run 'nsyswrap resume {}' to make the report"
 _SHOW_CURSOR = "\x1b[?25h"
@@ -47,19 +45,15 @@ def leaving_at_once(message: str, hint: str = "", clean_up: Callable[[], object]
     An analysis runs in several threads. An exception in this one would wait for all of them, which can take minutes.
     A block inside another one changes nothing, and a signal that is ignored stays ignored.
     """
+    from nsyswrap.capture.signals import ENDING_SIGNALS, handled  # noqa: PLC0415 - loaded when something is analyzed
+
     handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    if current_thread() is not main_thread() or any(isinstance(each, _Leave) for each in handlers.values()):
+    if any(isinstance(each, _Leave) for each in handlers.values()):
         yield
         return
-    leave = _Leave(message, hint, clean_up)
-    changed = {number: handler for number, handler in handlers.items() if handler not in {signal.SIG_IGN, None}}
-    for number in changed:
-        signal.signal(number, leave)
-    try:
+    caught = [number for number, handler in handlers.items() if handler not in {signal.SIG_IGN, None}]
+    with handled(caught, _Leave(message, hint, clean_up)):
         yield
-    finally:
-        for number, handler in changed.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -39,7 +39,6 @@ class RankCapture(NamedTuple):
     """A capture of one rank.
 
     Attributes:
-        rank: Its rank, if known.
         world_size: The number of ranks, if known.
     """
 

@@ -14,7 +14,6 @@ def schema(output: Path | None, force: bool) -> None:  # noqa: FBT001 - click pa
     """Print the JSON Schema (2020-12) of report.json, for programs that read it.
 
     \b
-    Examples:
       nsyswrap schema
       nsyswrap schema -o report.schema.json
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

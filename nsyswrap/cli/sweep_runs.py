@@ -52,7 +52,6 @@ class SweepSettings(NamedTuple):
     """How a sweep runs.
 
     Attributes:
-        folder: Where its results are.
         until_stable: Repeat each cell until its answer is known.
         record: Add each run to the history.
         quiet: Print no line for each run.

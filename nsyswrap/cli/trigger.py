@@ -15,7 +15,6 @@ def trigger(folder: Path, steps: int | None) -> None:
     program ends. The first one gets a report; the others are kept beside it as capture.2.nsys-rep and so on.
 
     \b
-    Examples:
       nsyswrap trigger reports/train-20260101-120000
       nsyswrap trigger reports/train-20260101-120000 --steps 50
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

@@ -115,7 +115,6 @@ class AmountChange:
     """One amount on both sides.
 
     Attributes:
-        name: Its name or key.
         base: Amount in base, in the unit of its table; None where base has none.
         new: Amount in new; None where new has none.
         base_count: How often it occurs in base, for each step or in the window; None where it is not counted.
@@ -228,10 +227,7 @@ class Side:
     """One of the two sides: a report, or the reports of several runs of one program.
 
     Attributes:
-        reports: One report for each run.
-        runs: The measured steps of each run.
         middle: Index of the run with the median time per step, which represents the others in tables of changes.
-        origins: Where each run was made.
     """
 
     name: str
@@ -275,14 +271,12 @@ class Comparison:
 
     Attributes:
         base: The side before the change.
-        new: The side after it.
         verdict: The result in one sentence.
         hint: What to do where the result is "cannot tell"; empty otherwise.
         issues: Differences that a reader must know first; those that withhold the verdict come first.
         estimates: Median step, then time per step; empty where there are too few steps.
         basis: Whether amounts are ns of one step or shares of the window.
         tables: Changed amounts, by kind.
-        facts: Facts of all sections.
         findings: Findings of both sides, in order of their change, then of time lost.
         plan_score: How new did against the plan of base; None where base has no plan.
     """

@@ -27,14 +27,7 @@ MADE, PARTLY, NOT_MADE = "made", "partly made", "not made"
 
 
 def score_plan(base: Report, new: Report, findings: Sequence[FindingPair], *, blocked: bool = False) -> Section | None:
-    """Return how the next run compares with the plan of a report; None where the report has no plan.
-
-    Args:
-        base: The report with the plan.
-        new: The report of the next run.
-        findings: The findings of both.
-        blocked: Whether the two runs cannot be compared.
-    """
+    """Return how the next run compares with the plan of a report; None where the report has no plan."""
     plan = base.plan
     if plan.step_ns is None or not plan.changes:
         return None

@@ -21,12 +21,13 @@ from nsyswrap.events.xray_record import (
 )
 
 SCHEMA = "nsyswrap.alternatives/1"
-AlternativeKind = Literal["padded", "fused", "tf32", "channels_last", "compiled"]
+AlternativeKind = Literal["padded", "fused", "tf32", "single", "channels_last", "compiled"]
 # What is done, in words, to follow the operators.
 CHANGES: Mapping[AlternativeKind, str] = {
     "padded": "with padded sizes",
     "fused": "as one fused operator",
     "tf32": "in TF32",
+    "single": "in FP32",
     "channels_last": "in channels-last layout",
     "compiled": "compiled",
 }
@@ -107,7 +108,6 @@ class MeasuredAlternatives:
     """What an `alternatives.json` holds.
 
     Attributes:
-        found: What was measured.
         reasons: Why others were not.
         failure: Why nothing was measured; empty where something was, or nothing was to measure.
     """

@@ -24,10 +24,8 @@ class CodedCalls:
     Attributes:
         numbers: State code of each code of a name; ``NO_CODE`` where a call explains no idle time.
         changed: Rows whose code is another one, ascending.
-        codes: The code of each of them.
         window: Interval of time.
         start: When each call starts, in ns, ascending.
-        names: Code of the name of each call.
         places: The rows from the first to the last call of each thread. A thread may live for a short time only.
     """
 

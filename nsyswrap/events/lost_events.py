@@ -37,7 +37,6 @@ class SilentThread(NamedTuple):
     Attributes:
         main: Global id of the thread.
         last_call_ns: End of its last call, in ns since capture start.
-        last_launch_ns: Start of the last launch of its process.
     """
 
     main: int
@@ -86,7 +85,6 @@ class UnrecordedLaunches(NamedTuple):
     """Calls that started work of the GPU, and have no record of it in the capture.
 
     Attributes:
-        kernels: The calls that launched a kernel.
         copies: The calls that copied, of processes without any copy in the capture.
         memsets: The calls that set memory, of processes without any memset in the capture.
         without_any: The processes without any operation in the capture, ascending.

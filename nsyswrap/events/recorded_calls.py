@@ -136,7 +136,6 @@ class AddedTime(NamedTuple):
     """What nsys added to a thread inside some intervals, in ns: arrays of one value an interval.
 
     Attributes:
-        low: The least.
         usual: The usual.
         shown: The part of the usual that the capture itself shows: it is as long as it was at the pace of the recorded
             run, and the rest as long as at the machine's usual pace.

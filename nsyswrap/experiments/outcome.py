@@ -1,5 +1,6 @@
 """What came of trying changes: one outcome for each change, and the changes that together make the program faster."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -117,10 +118,13 @@ class Trial:
     @property
     def together(self) -> TriedChange | None:
         """Return the outcome of all changes to make; None where there is none, or where it was not measured."""
-        together = [each for each in self.outcomes if each.spec == SET]
+        together, alone = ([each for each in self.outcomes if (each.spec == SET) is is_set] for is_set in (True, False))
+        if len(self.kept) != 1 or together:
+            return together[-1] if together and self.kept else None
         # A change that replaced another one was compared with that one.
-        alone = [each for each in self.outcomes if each.kept and each.specs]
-        return together[-1] if together and alone else alone[0] if len(alone) == 1 else None
+        chain = [each for each in alone if each.kept]
+        low, ratio, high = (math.prod(getattr(each, end) for each in chain) for end in ("low", "ratio", "high"))
+        return replace(self.kept[0], low=low, ratio=ratio, high=high, before_ns=chain[0].before_ns)
 
     def tree(self) -> Tree:
         """Return the trial as plain values, for try.json."""

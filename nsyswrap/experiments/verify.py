@@ -233,9 +233,8 @@ class _Runs:
             side, name = self._sides[number], NAMES[number]
             roundoff = max(map(roundoff_of, self._work))
             if isinstance(side, KeptWork):
-                factor = max(roundoff / (side.roundoff or roundoff), 1.0)
-                grown = side.grown
-                self._growth[number] = None if grown is None else RoundingGrowth(side.roundoff, grown, factor)
+                grown = side.grown if side.roundoff >= roundoff else None
+                self._growth[number] = None if grown is None else RoundingGrowth(side.roundoff, grown)
             else:
                 self._progress(f"recording {name} with rounding errors, to see how far they grow")
                 self._growth[number] = growth_of(roundoff, recorded(side, self._options.timeout_s, roundoff))
@@ -279,7 +278,7 @@ def compared(
         return found
     growth = grown()
     if growth is None:
-        words = "Values differ, and no run shows how far rounding changes them. Give a program as BASE."
+        words = "Values differ, and no run of BASE shows how far rounding of this size changes them. Give its program."
         return _uncertain(found, words)
     found = checks(base, new, growth)
     if worst(found) is not WorkOutcome.OTHER:

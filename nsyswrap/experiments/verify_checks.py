@@ -64,12 +64,10 @@ class RoundingGrowth:
     Attributes:
         roundoff: The relative error of a rounded result.
         run: The run in which each sum has such errors.
-        factor: How many times as large the errors are that may be. A kept run has only those of its own types.
     """
 
     roundoff: float
     run: WorkRun
-    factor: float = 1.0
 
 
 def growth_of(roundoff: float, run: WorkRun) -> RoundingGrowth | None:
@@ -97,8 +95,7 @@ def checks(base: WorkRun, new: WorkRun, growth: RoundingGrowth | None = None) ->
     for number, (one, other) in enumerate(pairs):
         assert one is not None and other is not None  # noqa: PT018, S101 - checked above
         third = grown[number] if number < len(grown) else None
-        known = (growth.roundoff * growth.factor, growth.factor) if growth is not None else (0.0, 1.0)
-        found += _of_process(one, other, third, *known)
+        found += _of_process(one, other, third, growth.roundoff if growth is not None else 0.0)
     found += [*_products(base, new), _kinds(base, new), _read(base, new), _written(base, new)]
     return _merged(found)
 
@@ -148,9 +145,7 @@ def _training(run: WorkRun) -> list[ProcessWork]:
     ]
 
 
-def _of_process(
-    base: ProcessWork, new: ProcessWork, grown: ProcessWork | None, roundoff: float, factor: float
-) -> Iterator[WorkCheck]:
+def _of_process(base: ProcessWork, new: ProcessWork, grown: ProcessWork | None, roundoff: float) -> Iterator[WorkCheck]:
     """Yield the checks of a process that trains."""
     yield _steps(base, new)
     if base.end == new.end == "output" and len(base.steps) != len(new.steps):
@@ -159,7 +154,7 @@ def _of_process(
     yield _parameters(base, new)
     yield _updates(base, new)
     yield _gradients(base, new)
-    values = _Values(base, new, grown, roundoff, factor)
+    values = _Values(base, new, grown, roundoff)
     yield _samples(values)
     yield values.check("losses", lambda step: step.loss)
     yield values.check("values of gradients", lambda step: step.gradients)
@@ -243,7 +238,6 @@ class _Values:
     new: ProcessWork
     grown: ProcessWork | None
     roundoff: float
-    factor: float
 
     def check(
         self, name: str, values: Callable[[WorkStep], Values | None], size: Callable[[WorkStep], float] | None = None
@@ -296,8 +290,7 @@ class _Values:
         if self.grown is None or number >= len(self.grown.steps):
             return 0.0
         one, other = values(self.base.steps[number]), values(self.grown.steps[number])
-        # Small errors grow in proportion.
-        return self.factor * _distance(one, other) if one is not None and other is not None else 0.0
+        return _distance(one, other) if one is not None and other is not None else 0.0
 
     def _parameters_grown(self, number: int) -> float:
         """Return how far rounding errors have changed the parameters before a step, relative to their size."""

@@ -30,6 +30,8 @@ from typing import Any
 FOLDER_VARIABLE, ROUNDOFF_VARIABLE = "NSYSWRAP_WORK_FOLDER", "NSYSWRAP_WORK_ROUNDOFF"
 SUFFIX = ".work.json"
 SEED = 0
+# Unit roundoff of float32.
+_FLOAT32 = 2.0**-24
 # Hyperparameters of an optimizer that say how it computes, and not what; the first rate is for schedulers.
 HOW = frozenset({"foreach", "fused", "capturable", "differentiable", "initial_lr"})
 # Operators that no fix computes in another way: their number of elements is work, as products are.
@@ -105,7 +107,8 @@ class WorkRecord:
 
     Args:
         folder: Where it is written.
-        roundoff: Largest relative error of rounding a result, which each sum gets at random; 0 for none.
+        roundoff: Unit roundoff of the type in which float32 products may be computed: at random, each sum gets the
+            error of its own type, and each factor that of a narrower one; 0 for none.
     """
 
     def __init__(self, folder: str, roundoff: float) -> None:
@@ -155,7 +158,7 @@ class WorkRecord:
                         return func.decompose(*args, **named)
                 if func is torch.ops.aten.random_.default and record._is_seed_of_loader():
                     return record._without_draw(func, args, named)
-                result = func(*args, **named)
+                result = func(*record._cut(func, args), **named)
                 record._observe(lambda: record._note_operator(func, args, named, result))
                 return result
 
@@ -296,6 +299,28 @@ class WorkRecord:
         generator.set_state(state)
         return result
 
+    def _cut(self, func: Any, args: Any) -> Any:
+        """Return the arguments of a product, those of float32 with a random error of a narrower type.
+
+        Tensor cores round the factors alone, and add up in float32. They ignore the bits that do not fit, so the error
+        reaches twice the unit roundoff.
+
+        Source: PTX ISA, mma with .tf32.
+        """
+        torch = self._torch
+        if self._roundoff <= _FLOAT32 or func.overloadpacket not in self._formulas or func._schema.is_mutable:
+            return args
+        found = list(args)
+
+        def cut() -> None:
+            for number, each in enumerate(args):
+                for plain in self._plain_tensors(each if isinstance(each, torch.Tensor) else ()):
+                    if plain.dtype is torch.float32:
+                        found[number] = plain + self._error(plain, 2 * self._roundoff) * plain
+
+        self._observe(cut)
+        return found
+
     def _round(self, name: str, result: Any, largest: int, operations: int) -> None:
         """Put a random rounding error into the results of a sum, as large as another order of its terms can cause.
 
@@ -311,7 +336,7 @@ class WorkRecord:
         """
         for each in self._plain_tensors(result):
             if each.is_floating_point() and each.numel() and each.layout is self._torch.strided:
-                error = self._error(each, (operations / 2 or largest) / each.numel())
+                error = self._error_of_sum(each, (operations / 2 or largest) / each.numel())
                 each.add_(error.to(each.dtype) * each)
         if "norm" in name and "backward" not in name:
             self._round_variance(list(self._plain_tensors(result)))
@@ -329,7 +354,7 @@ class WorkRecord:
         if len(results) < 3 or not results[1].numel() or results[1].shape != results[2].shape:  # noqa: PLR2004
             return
         output, mean, inverse = results[:3]
-        error = self._error(mean, output.numel() / mean.numel()) * (1 + (mean * inverse) ** 2)
+        error = self._error_of_sum(mean, output.numel() / mean.numel()) * (1 + (mean * inverse) ** 2)
         inverse.mul_(1 + error)
         if mean.dim() == 1:
             output.mul_(1 + error.view(-1, *[1] * (output.dim() - 2)))
@@ -338,15 +363,17 @@ class WorkRecord:
         else:
             output.view(*mean.shape, -1).mul_(1 + error[..., None])
 
-    def _error(self, tensor: Any, terms: float) -> Any:
+    def _error_of_sum(self, tensor: Any, terms: float) -> Any:
         """Return a random relative error for each element of a tensor of sums of so many terms."""
+        return self._error(tensor, float(self._torch.finfo(tensor.dtype).eps) / 2 * max(terms, 1.0) ** 0.5)
+
+    def _error(self, tensor: Any, largest: float) -> Any:
+        """Return a random relative error of at most this size for each element of a tensor."""
         torch = self._torch
         if tensor.device not in self._generators:
             self._generators[tensor.device] = torch.Generator(tensor.device).manual_seed(SEED)
-        own = float(torch.finfo(tensor.dtype).eps) / 2
-        size = own if tensor.dtype is torch.float64 else max(own, self._roundoff)
         error = torch.empty(tensor.shape, dtype=torch.float32, device=tensor.device)
-        return error.uniform_(-1, 1, generator=self._generators[tensor.device]).mul_(size * max(terms, 1.0) ** 0.5)
+        return error.uniform_(-1, 1, generator=self._generators[tensor.device]).mul_(largest)
 
     def _part(self, task: int) -> str:
         """Return which part of the program an operator belongs to."""

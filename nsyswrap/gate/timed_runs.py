@@ -125,7 +125,6 @@ class Gate:
         earlier: The runs that were compared with, in order.
         new: The new runs; with earlier ones that belong to the same step, if there are.
         options: What the user wants to find.
-        verdict: The result in one or two sentences.
         hint: What to do where the result is "cannot tell"; empty otherwise.
         measures: Time per step, then the median step; empty where runs are missing.
         blame: Parts that explain a slowdown, the largest first.

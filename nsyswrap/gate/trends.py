@@ -69,13 +69,11 @@ class Trend(NamedTuple):
     """The last runs of one program.
 
     Attributes:
-        program: What was run, and on what.
         run_count: Number of its runs in the history.
         runs: Its last runs that have steps, in order of commits.
         without_steps: How many of its last runs have none.
         drift: Change over the whole series where it drifts, as a share; else 0.
         levels: Its levels in order; one for a series without a change.
-        changes: Its changes of level in order.
     """
 
     program: Program

@@ -113,10 +113,8 @@ def _regular_work(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> _Re
     # A prompt is computed by other kernels than a token, and takes the place of a repetition.
     replaced = lacking[holds][:, kinds.kernel].any(axis=1).mean() > TOLERANCE and not pattern.backward
     usual = np.median(runs, axis=0)
-    kernels = runs[:, kinds.kernel]
-    common = 2 * kernels.min(axis=0).sum() >= usual[kinds.kernel].sum() > 0
-    alike = np.unique(row_keys(kernels), return_counts=True)[1].max(initial=0) >= (1 - TOLERANCE) * len(runs)
-    if replaced or not (common or alike):
+    alike = np.unique(row_keys(runs[:, kinds.kernel]), return_counts=True)[1].max(initial=0)
+    if replaced or alike < (1 - TOLERANCE) * len(runs):
         return None
     return _RegularWork(after, usual, bool(usual[kinds.batches].sum()))
 

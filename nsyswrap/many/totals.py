@@ -89,7 +89,6 @@ class GroupRow(NamedTuple):
     """The captures of one program, GPU, host or day.
 
     Attributes:
-        name: The program, GPU, host or day.
         ledger: GPU time by row of the ledger; adds up to ``gpu_ns``.
         usual_share: Median over the captures of the step as a share of the usual one; None where none is compared.
         rule: Rule of the finding that loses most; empty without one.
@@ -117,7 +116,6 @@ class ManyCaptures:
     """What many captures have in common.
 
     Attributes:
-        captures: The captures, in their order.
         failed: Those without sums.
         repeated: Captures that are the same as another one, and the name of that one; they count once.
         ledger: GPU time by row of the ledger; adds up to the windows of all GPUs.

@@ -32,7 +32,7 @@ CUDNN, TRIED = "aten::cudnn_convolution", 6
 CONVOLUTIONS, IMAGES = frozenset({"convolution", "cudnn_convolution", "_conv_depthwise2d"}), 4
 # Both take the same first arguments.
 BATCH_NORMS, OF_BATCH_NORM = frozenset({"cudnn_batch_norm", "native_batch_norm"}), 8
-FULL, TF32 = "float32", "tf32"
+DOUBLE, FULL, TF32 = "float64", "float32", "tf32"
 
 
 def pick(findings: Iterable[Finding]) -> tuple[Alternative, ...]:
@@ -160,8 +160,16 @@ def channels_last(operator: RecordedOperator) -> Alternative | None:
 
 def in_tf32(operator: RecordedOperator) -> Alternative | None:
     """Return a product or convolution of FP32 that uses TF32; None for other operators."""
-    is_full = products_of(operator) is not None and all(each.dtype == FULL for each in tensors_of(operator.inputs))
-    return Alternative("tf32", (operator,)) if is_full else None
+    return Alternative("tf32", (operator,)) if _is_product_in(operator, FULL) else None
+
+
+def in_single(operator: RecordedOperator, *, tf32: bool) -> Alternative | None:
+    """Return a product or convolution of FP64 that computes in FP32, or in TF32; None for other operators."""
+    return Alternative("single", (operator,), tf32=tf32) if _is_product_in(operator, DOUBLE) else None
+
+
+def _is_product_in(operator: RecordedOperator, dtype: str) -> bool:
+    return products_of(operator) is not None and all(each.dtype == dtype for each in tensors_of(operator.inputs))
 
 
 def candidate_of(
@@ -187,7 +195,7 @@ def candidate_of(
     made = replace(
         alternative,
         gradients=_gradients(alternative.operators, [joined.calls[at] for at in calls]),
-        tf32=TF32 in kinds,
+        tf32=alternative.tf32 or TF32 in kinds,
         benchmark=any(each is not None and each.inputs[TRIED : TRIED + 1] == (True,) for each in tried),
     )
     return AlternativeKernels(made, rows, int(joined.own_ns[mine].sum()))

@@ -6,6 +6,8 @@ The sequence of launches of a thread repeats from step to step, and in the X-ray
     step 7        gemm  add  norm  gemm  relu          the same places
     step 8        gemm  add        gemm  relu  copy    by alignment; the copy is not joined
 
+A step may do the same with other sizes, for which libraries choose other kernels. Products are then aligned by kind.
+
 Of several X-ray steps, each step takes the one with which it has most launches in common. Sequences that are equal are
 aligned once. Where a step has no counterpart, its kernels are not joined.
 
@@ -13,6 +15,7 @@ Between two steps there may be an evaluation: the forward pass of a step, severa
 again, as long as that finds something.
 """
 
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +26,8 @@ import numpy.typing as npt
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing
 from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import COMPUTE, SOURCES, Operations
+from nsyswrap.hardware.kernel_names.classify import classify
+from nsyswrap.hardware.kernel_names.rule import Verdict
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.injected_ranges import of_operators
 from nsyswrap.loop.own_windows import find_own_windows, running
@@ -35,6 +40,8 @@ from nsyswrap.trace.tables import Trace, array, coded
 Flags = npt.NDArray[np.bool_]
 # A round that aligns a smaller share of what is left is the last one: the forward pass is a third of a step. Ours.
 LEAST_FOUND = 0.1
+# Steps with so large a share of launches of the same kind in the same order do the same. Ours.
+LEAST_ALIKE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +95,7 @@ class _Sequences:
         step: Number of the step; for launches between steps -2 less the number of the step before.
         name: Code of what was launched.
         exact: Code of that with its size.
+        kind: Code of the operation of a product, whose kernel is chosen for its size; of others ``name``.
     """
 
     operation: Indices
@@ -95,6 +103,7 @@ class _Sequences:
     step: Indices
     name: Codes
     exact: Codes
+    kind: Codes
 
     def groups(self) -> Iterator[slice]:
         """Yield the launches of each thread in each step."""
@@ -209,8 +218,21 @@ class _Pattern:
 
 
 def _aligned(its: slice, pattern: _Sequences, found: _Sequences, group: slice) -> tuple[Indices, Flags]:
-    """Return the place in a pattern of each launch of a step, and which are exact, as ``aligned_twice`` does."""
-    return aligned_twice(pattern.exact[its], found.exact[group], pattern.name[its], found.name[group])
+    """Return the place in a pattern of each launch of a step, and which are exact.
+
+    That is ``aligned_twice``. Of a step that does the same with other sizes, equal sizes are those of other places::
+
+        pattern    a1 b1 a2 b2 a3 b3      a1 and b1 are of the first expert of a layer, and so on
+        step       a2 b2 a3 b3 a1 b1
+        by kind    0  1  2  3  4  5       none is exact
+    """
+    place, exact = aligned_twice(pattern.exact[its], found.exact[group], pattern.name[its], found.name[group])
+    if (place < 0).any():
+        by_kind = aligned(pattern.kind[its], found.kind[group])
+        known = by_kind >= 0
+        if known.sum() > max((place >= 0).sum(), LEAST_ALIKE * max(len(place), its.stop - its.start)):
+            return by_kind, known & (pattern.exact[its][by_kind] == found.exact[group])
+    return place, exact
 
 
 def _aligned_often(its: slice, pattern: _Sequences, found: _Sequences, group: slice) -> tuple[Indices, Flags]:
@@ -289,17 +311,19 @@ def _sequences(context: TraceContext, observed: ObservedCalls) -> tuple[_Sequenc
         _content(observed.trace, observed.operations, observed.operation),
         _content(context.trace, operations, chosen),
     )
-    name, size = (np.concatenate(each) for each in zip(*parts, strict=True))
-    name, exact = (tables.groups(each)[0].astype(np.int64) if len(name) else name for each in ([name], [name, size]))
+    name, size, kind = (np.concatenate(each) for each in zip(*parts, strict=True))
+    name, exact, kind = (
+        tables.groups(each)[0].astype(np.int64) if len(name) else name for each in ([name], [name, size], [kind])
+    )
     count = len(observed.operation)
     return (
-        _Sequences(observed.operation, observed.thread, observed.step, name[:count], exact[:count]),
-        _Sequences(chosen, thread, step[chosen], name[count:], exact[count:]),
+        _Sequences(observed.operation, observed.thread, observed.step, name[:count], exact[:count], kind[:count]),
+        _Sequences(chosen, thread, step[chosen], name[count:], exact[count:], kind[count:]),
     )
 
 
-def _content(trace: Trace, operations: Operations, rows: Indices) -> tuple[Codes, Codes]:
-    """Return what each of some operations is, and its size: the grid and the block of a kernel."""
+def _content(trace: Trace, operations: Operations, rows: Indices) -> tuple[Codes, Codes, Codes]:
+    """Return what each of some operations is; its size, the grid and the block of a kernel; and its kind."""
     name, size = operations.table[rows].astype(np.int64), np.zeros(len(rows), np.int64)
     for index, spec in enumerate(SOURCES):
         mine = np.flatnonzero(operations.table[rows] == index)
@@ -311,4 +335,13 @@ def _content(trace: Trace, operations: Operations, rows: Indices) -> tuple[Codes
             name[mine] += array(frame, "copy_kind")[at].astype(np.int64) * len(SOURCES)
     # Ids of names are not negative, so the kinds of other operations are.
     name[operations.table[rows] != 0] = -1 - name[operations.table[rows] != 0]
-    return name, size
+    known, code = np.unique(name, return_inverse=True)
+    kinds = [each if each < 0 else _kind(trace.text(each // len(SOURCES)), each) for each in known.tolist()]
+    return name, size, np.array(kinds, np.int64)[code]
+
+
+def _kind(kernel: str, name: int) -> int:
+    """Return a code for the operation of a product, else that of the name."""
+    found = classify(kernel)
+    is_product = found.verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
+    return -(1 << 32) - zlib.crc32(found.op.encode()) if is_product else name

@@ -45,6 +45,7 @@ from nsyswrap.events.xray_record import (
     XrayRecord,
     tensors_of,
 )
+from nsyswrap.hardware.kernel_names.classify import classify
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.loop.xray_step import numbers_of
 from nsyswrap.operators.fused_names import fused_operators
@@ -88,7 +89,8 @@ class OperatorCall:
         work: Its work; None where it is not known.
         operator: What it took and returned; None where that is not known.
         forward: The operator of the forward pass that autograd knows, around the call or differentiated by it.
-        in_graph: Whether it launches a CUDA graph, whose operators ran when the graph was captured.
+        in_graph: Of a kernel in a CUDA graph, whose operators ran when the graph was captured, the operation that its
+            name shows, such as ``gemm``; empty for others.
     """
 
     name: str = ""
@@ -103,7 +105,7 @@ class OperatorCall:
     work: OperatorWork | None = None
     operator: RecordedOperator | None = None
     forward: RecordedOperator | None = None
-    in_graph: bool = False
+    in_graph: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +166,17 @@ class _Around(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """The origin of a launch: rows of its operator and its line, its role, a fused kernel, the row of ``forward``."""
+    """The origin of a launch: rows of its operator and its line, its role, a fused kernel, the row of ``forward``.
+
+    ``in_graph`` is that of ``OperatorCall``.
+    """
 
     operator: int
     site: int
     role: str
     kernel: str
     forward: int
-    in_graph: bool
+    in_graph: str
 
 
 def find_observed(trace: Trace, record: XrayRecord) -> ObservedCalls:
@@ -191,7 +196,8 @@ def find_observed(trace: Trace, record: XrayRecord) -> ObservedCalls:
     around = step.around(thread, Spans(array(calls, "start")[call], array(calls, "end")[call]))
     kernels = _kernel_names(trace, operations, rows)
     running = step.running_backward(thread, array(calls, "start")[call])
-    in_graph = np.isin(call, launch_rows(trace)).tolist()
+    launches_graph = np.isin(call, launch_rows(trace)).tolist()
+    in_graph = [_operation(name) if its else "" for name, its in zip(kernels, launches_graph, strict=True)]
     origins = [step.origin(*each) for each in zip(around, running, kernels, in_graph, strict=True)]
     place: dict[_Origin, int] = {}
     codes = np.array([place.setdefault(each, len(place)) for each in origins], np.intp)
@@ -209,6 +215,12 @@ def _kernel_names(trace: Trace, operations: Operations, rows: Indices) -> list[s
     kernel = operations.table[rows] == SOURCES.index(tables.KERNELS)
     names[kernel] = coded(trace[tables.KERNELS], "name_id")[operations.row[rows[kernel]]]
     return ["" if each < 0 else trace.text(each) for each in names.tolist()]
+
+
+@lru_cache(maxsize=1 << 12)
+def _operation(kernel: str) -> str:
+    """Return the operation that the name of a kernel shows, else just "kernels"."""
+    return classify(kernel).op or "kernels"
 
 
 class _Step:
@@ -272,14 +284,14 @@ class _Step:
         site = self._site_of(row)
         return site is not None and any(frame.file.endswith(_BACKWARD) for frame in frames_of(site)[:2])
 
-    def origin(self, around: _Around, running: int, kernel: str, in_graph: bool) -> _Origin:  # noqa: FBT001
+    def origin(self, around: _Around, running: int, kernel: str, in_graph: str) -> _Origin:
         """Return the origin of a launch.
 
         Args:
             around: What is open around it.
             running: Row of the line that runs a backward pass at that time; -1 for none.
             kernel: Its name.
-            in_graph: Whether it launches a CUDA graph.
+            in_graph: As in ``OperatorCall``.
         """
         rows, site = around
         names = [self._named[row] for row in rows]
@@ -303,7 +315,8 @@ class _Step:
     def described(self, origin: _Origin) -> OperatorCall:
         """Return an operator with its work, its module and its line."""
         name, operator = "", None
-        if origin.operator >= 0:
+        # What is around the launch of a graph is no operator of the kernels in it.
+        if origin.operator >= 0 and not origin.in_graph:
             operator = self._recorded(origin.operator)
             name = operator.name
         if origin.kernel:

@@ -71,7 +71,9 @@ def hero(report: Report) -> Hero | None:
     if then is not None:
         row = charts.stacked([("after", then.name, "#929292", then.time.point)], length_ns)
         ends = (scale.percent(then.time.low), scale.percent(then.time.high))
-        bars.append(Bar(then.name, scale.text(then.time.point), row, _range(scale, then.time), ends))
+        bars.append(
+            Bar(then.name, scale.text(then.time.point), row, _range(scale, then.time.map(scale.at_most_now)), ends)
+        )
     return Hero(tuple(bars), _sure(report, scale, then), forms=PAGES | TERMINAL)
 
 

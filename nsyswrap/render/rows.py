@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PROSE = frozenset({"text", "why", "reasons"})
-_STATISTICS = ("mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")
+_STATISTICS = ("mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns", "alone_ns", "low_ns", "usual_ns", "high_ns")
 # NCCL does not record the size of each message. Source: docs/sections/communication.md.
 UNKNOWN_SIZE = -1
 MISSING = "–"  # noqa: RUF001 (an en dash stands for an empty cell)

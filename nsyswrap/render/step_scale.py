@@ -40,9 +40,13 @@ class StepScale:
         """Return a time of a step with its unit."""
         return f"{self.scale.text(ns)} {self.scale.unit}"
 
+    def at_most_now(self, ns: int) -> int:
+        """Return a time after a change in ns: at most that of a step now."""
+        return min(ns, self.now_ns)
+
     def range(self, time: Interval[int]) -> str:
         """Return the range of a time that is not longer than a step now; empty where both ends read the same."""
-        low, high = (self.scale.text(min(end, self.now_ns)) for end in time.ends)
+        low, high = map(self.scale.text, map(self.at_most_now, time.ends))
         return f"{low} to {high} {self.scale.unit}" if low != high else ""
 
     def percent(self, ns: float) -> str:

@@ -11,12 +11,11 @@ import pandas as pd
 
 from nsyswrap.base.privacy import ANYBODY, Cleaner
 from nsyswrap.base.program_name import program_and_arguments, working_words
+from nsyswrap.capture.recorded_run import SIZE_VARIABLES
 from nsyswrap.compare.step_times import KERNEL_ROWS, LEDGER_ROWS, step_times
 from nsyswrap.model import Fact, Report
 from nsyswrap.runs.run import Account, Run, RunFact, RunFinding, RunRow
 
-# Variables in which launchers set the number of ranks: torchrun, Open MPI, SLURM.
-_SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 _QUANTILES = {"median_ns": 0.5, "p05_ns": 0.05, "p25_ns": 0.25, "p75_ns": 0.75, "p95_ns": 0.95}
 # What a run is about, but not what was measured: a run that was moved is the same run.
 _NOT_CONTENT = ("run_id", "added_utc", "committed_s", "folder")
@@ -109,7 +108,7 @@ def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRo
     git, launch = _tree(record, "git"), _tree(record, "launch")
     gpus = {gpu.rank for gpu in report.gpus if gpu.rank is not None}
     named = _tree(_tree(record, "environment"), "values")
-    sizes = (str(named.get(name)) for name in _SIZE_VARIABLES)
+    sizes = (str(named.get(name)) for name in SIZE_VARIABLES)
     is_dirty = git.get("dirty")
     return RunRow(
         run_id="",

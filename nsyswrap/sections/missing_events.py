@@ -58,7 +58,6 @@ class MissingEvents:
     """One kind of missing event.
 
     Attributes:
-        evidence: What is missing, one line each.
         advice: One sentence: what to do about it.
         spans: The time that it can change, by device, inside the window.
         unplaced_ns: The time that it can change at an unknown place, summed over devices.

@@ -21,7 +21,7 @@ from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, OperatorCall
 from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, explain_peaks, find_rates
 from nsyswrap.program.program import ProgramAlone
 from nsyswrap.ranks.collectives import Collectives
-from nsyswrap.rules.work_names import LEDGER_NAMES
+from nsyswrap.rules.work_names import LEDGER_NAMES, operation_name
 from nsyswrap.sections.places import lines_of, time_by_place
 from nsyswrap.sections.program import mean_step, shared_out, window_accounts
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
@@ -47,8 +47,8 @@ OF_RANGES = (
     "not recorded; 'nsyswrap profile' records them in one more step."
 )
 OF_GRAPHS = (
-    "{share} of the kernel time is in CUDA graphs, without operators: these ran when the graphs were captured, before "
-    "the X-ray step. Module and line are those that launch the graphs."
+    "{share} of the kernel time is in CUDA graphs and has no operators: they ran when the graphs were captured, before "
+    "the X-ray step. Kernels are named by what their names show; module and line are those that launch the graphs."
 )
 MEASURED, PUBLISHED = "measured", "published"
 ADDITIVE = ("count", "total_ns", "forward_ns", "backward_ns", "recomputed_ns")
@@ -79,8 +79,10 @@ def run(
         "line_share": _is(joined, [bool(each.line) for each in calls]),
         "module_share": _is(joined, [bool(each.module) for each in calls]),
         "optimizer_share": _is(joined, [bool(each.optimizer) for each in calls]),
-        "graph_share": (in_graph := _is(joined, [each.in_graph and not each.name for each in calls])),
     }
+    in_graph = _is(joined, [bool(each.in_graph and not each.name) for each in calls])
+    if in_graph.any():
+        shares["graph_share"] = in_graph
     return Section(
         key=KEY,
         title=TITLE,
@@ -102,7 +104,11 @@ def run(
         notes=(
             OF_RANGES if context.xray is None else OF_STEP,
             explain_peaks(context, rates),
-            *([OF_GRAPHS.format(share=units.share(joined.own_ns[in_graph].sum() / whole))] if in_graph.any() else []),
+            *(
+                [OF_GRAPHS.format(share=units.share(joined.own_ns[in_graph].sum() / whole))]
+                if whole and in_graph.any()
+                else ()
+            ),
             *_reasons(context, LACKING),
         ),
     )
@@ -171,7 +177,7 @@ def _label(joined: JoinedKernels, call: int) -> tuple[str, ...]:
     if call < 0:
         return (NOT_JOINED, "", "", "", "", "", NOT_JOINED)
     each = joined.calls[call]
-    name = each.name or (IN_GRAPH if each.in_graph else NO_OPERATOR)
+    name = each.name or (f"{operation_name(each.in_graph)} {IN_GRAPH}" if each.in_graph else NO_OPERATOR)
     return (name, each.shapes, each.dtypes, each.module, each.line, each.role, _owners(each)[-1])
 
 

@@ -148,7 +148,13 @@ SECTION = SectionSpec(
     on_page_only=True,
     columns={"calls": "kind count alone_ns low_ns usual_ns high_ns total_ns"},
     facts={
-        "without_profiler_ns": "without the profiler, simulated",
+        "profiler_idle_ns": "idle because of the profiler",
+        "without_profiler_ns": "step without the profiler, simulated",
+        "without_profiler_low_ns": "step, at least",
+        "without_profiler_high_ns": "step, at most",
+        "without_profiler_share": "run without the profiler",
+        "without_profiler_low_share": "run, at least",
+        "without_profiler_high_share": "run, at most",
         "baseline_difference_share": "simulated against measured",
     },
 )

@@ -57,7 +57,6 @@ class Slots:
 
     Attributes:
         process: Global id of the process.
-        name: Name of each.
         start: ns since capture start, ascending.
         end: ns since capture start.
     """

@@ -47,9 +47,7 @@ class CellRun:
         step_count: Number of measured steps.
         cpu_share: Share of the time in which no kernel runs.
         parts: The parts of a step, which add up to the window by steps; empty without GPU work.
-        rule: Rule of the first finding.
         machine: GPUs and versions, by label.
-        started_utc: When it was started.
     """
 
     cell: str
@@ -136,7 +134,6 @@ class Sweep:
     Attributes:
         seed: Decided the order of the runs.
         runs: All runs, in the order in which they ran.
-        cells: Each cell with its runs.
     """
 
     spec: SweepSpec

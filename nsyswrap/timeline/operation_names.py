@@ -30,7 +30,6 @@ class OperationNames:
     Attributes:
         codes: Index into ``names`` of each operation.
         classes: Index into ``STREAM_CLASSES`` of each operation.
-        call_names: The distinct names of launch calls.
         call_codes: One plus the index into ``call_names`` of each operation; 0 where the call is unknown.
     """
 

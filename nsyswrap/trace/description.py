@@ -63,7 +63,6 @@ class UnitScale(NamedTuple):
     Attributes:
         least: The smallest value that a GPU has, in bytes, bytes/s or Hz. The largest is less than ``step`` times as
             large, so that a number is possible in one unit only. In bytes, bytes/s or Hz it may be larger.
-        step: How many of a unit are in the next one.
     """
 
     least: int

@@ -93,7 +93,6 @@ class TableReader:
     """Reads one table: make it with ``begin``, ``read`` each part, then ``end``.
 
     Attributes:
-        parts: The parts of the table, in order.
         columns: Arrays with room for all parts, by our names; only columns that the export has.
         coded: The codes of each part by the index of its first row, by the names of the columns that are held as codes.
         pages: Reads the columns from pages of the file; None where SQLite has to.

@@ -56,7 +56,6 @@ class TableIndex:
         rows: Rows of each part, shape (parts,); impossible ones count, too.
         first_ns, last_ns: First and last start of the possible rows of each part; of a part without any, the first is
             later than the last.
-        end_ns: Last end.
         low_id, high_id: Lowest and highest correlation id; of a part without any, the lowest is above the highest.
     """
 

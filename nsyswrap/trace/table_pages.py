@@ -77,13 +77,7 @@ class Leaves:
 
 
 def find_leaves(path: Path, root: int, column_count: int) -> Leaves | None:
-    """Return the leaf pages of a table; None where it has only one, or the file is not as expected.
-
-    Args:
-        path: The file.
-        root: Number of the first page of the table.
-        column_count: Number of its columns.
-    """
+    """Return the leaf pages of a table; None where it has only one, or the file is not as expected."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         page_bytes = _page_bytes(os.pread(descriptor, HEADER_BYTES, 0))

@@ -32,52 +32,33 @@ def test_code_between_launches_is_cpu() -> None:
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} runs code outside CUDA calls"]
 
 
-def test_an_open_launch_call_is_launch() -> None:
-    """The gap lies inside the call that launches E.
-
-    ::
-
-        GPU   ####............EEEE
-        main  rrrrrrrrrrrrrrrrrr
-    """
-    trace = trace_of(
-        ExportBuilder().range("backward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(10, 90))
-    )
-    assert explained(trace, 0, 100) == [Piece(20, 80, "launch", "backward")]
-    assert evidence(trace, 0, 100) == [f"cudaLaunchKernel is open on thread {MAIN_TID}"]
-
-
-def test_work_that_was_launched_and_has_not_begun_is_queued() -> None:
-    """The launch call returned before the gap began.
-
-    ::
-
-        GPU   ####............EEEE
-        main   rr
-    """
-    trace = trace_of(
-        ExportBuilder().range("optimizer", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(5, 15))
-    )
-    assert explained(trace, 0, 100) == [Piece(20, 80, "queued", "optimizer")]
-    assert evidence(trace, 0, 100) == [f"launched by cudaLaunchKernel on thread {MAIN_TID}, not begun yet"]
-
-
-def test_a_gap_with_several_causes_is_several_rows() -> None:
-    """The gap is split into the parts before the launch call, inside it and after it.
+@pytest.mark.parametrize(
+    ("launched", "pieces"),
+    [
+        ((10, 90), [(20, 80, "launch")]),
+        ((5, 15), [(20, 80, "queued")]),
+        ((40, 60), [(20, 40, "cpu"), (40, 60, "launch"), (60, 80, "queued")]),
+    ],
+)
+def test_a_gap_is_split_into_the_parts_before_the_launch_call_inside_it_and_after_it(
+    launched: tuple[int, int], pieces: list[tuple[int, int, str]]
+) -> None:
+    """In the last case.
 
     ::
 
         GPU   ####............EEEE
         main          rrrr
     """
-    trace = trace_of(
-        ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(40, 60))
-    )
-    assert explained(trace, 0, 100) == [
-        Piece(20, 40, "cpu", "forward"),
-        Piece(40, 60, "launch", "forward"),
-        Piece(60, 80, "queued", "forward"),
-    ]
+    builder = ExportBuilder().range("backward", 0, 100).kernel(0, 20, launched=(0, 1))
+    trace = trace_of(builder.kernel(80, 100, launched=launched))
+    assert explained(trace, 0, 100) == [Piece(*each, "backward") for each in pieces]
+    said = {
+        "cpu": f"thread {MAIN_TID} runs code outside CUDA calls",
+        "launch": f"cudaLaunchKernel is open on thread {MAIN_TID}",
+        "queued": f"launched by cudaLaunchKernel on thread {MAIN_TID}, not begun yet",
+    }
+    assert evidence(trace, 0, 100) == [said[cause] for *_, cause in pieces]
 
 
 CALLS = {
@@ -231,17 +212,12 @@ def test_who_marks_steps_alone_still_waits_for_input(phase: str, cause: str) -> 
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, cause, phase.split(maxsplit=1)[0])]
 
 
-def test_without_phases_a_wait_before_a_kernel_is_not_said_to_be_input() -> None:
-    """Only a copy from the host can bring a batch, so a wait before a kernel is not a data loader wait."""
-    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
-    builder.os_call("pthread_cond_wait", 15, 80).thread_name(LOADER["pt_data_pin"], "pt_data_pin")
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
-
-
-def test_without_a_loader_a_wait_before_a_copy_is_not_said_to_be_input() -> None:
-    """A pinning thread of another process loads batches for that process only."""
-    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82))
-    builder.os_call("pthread_cond_wait", 15, 80).thread_name(thread(6000, pid=6000), "pt_data_pin")
+@pytest.mark.parametrize(("kernel", "loader"), [(True, thread(4720)), (False, thread(6000, pid=6000))])
+def test_a_wait_before_a_kernel_or_without_a_loader_is_not_said_to_be_input(loader: int, *, kernel: bool) -> None:
+    """Only a copy from the host can bring a batch. A pinning thread of another process loads for that process only."""
+    builder = ExportBuilder().kernel(0, 20, launched=(0, 1))
+    (builder.kernel if kernel else builder.copy)(80, 100, launched=(80, 82))
+    builder.os_call("pthread_cond_wait", 15, 80).thread_name(loader, "pt_data_pin")
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 from analysis_fixtures import Piece, evidence, explained, idle_section
-from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread, trace_of
+from export_builder import ExportBuilder, global_id, thread, trace_of
 
 AUTOGRAD = thread(4712)
 PEER = global_id(5000)
@@ -281,8 +281,3 @@ def test_gaps_are_counted_once_for_each_rule_cause_and_phase() -> None:
         ["idle/cpu", "cpu", "forward", 40, 1],
         ["idle/allocation", "allocation", "forward", 20, 1],
     ]
-
-
-def test_the_main_thread_is_the_first_of_its_process() -> None:
-    """This is the thread called main in the drawings above."""
-    assert PROCESS | 4711 == MAIN

@@ -122,12 +122,6 @@ def test_a_wait_for_others_is_not_cpu_time(call: str) -> None:
     assert "another thread or process" in first.advice
 
 
-def test_a_wait_in_the_data_phase_is_for_a_batch() -> None:
-    rules = lost(report_of(trace_of(calling(in_data(made_loop()), "recv", 650, 900))))
-    assert rules["idle/data_wait"] == 250
-    assert "host/outside_wait" not in rules
-
-
 def in_data(builder: ExportBuilder) -> ExportBuilder:
     """Add a data phase from 620 to 950 to each step."""
     for number in range(STEPS):
@@ -135,11 +129,15 @@ def in_data(builder: ExportBuilder) -> ExportBuilder:
     return builder
 
 
-def test_files_of_the_data_phase_are_reads_for_the_next_batch() -> None:
+@pytest.mark.parametrize(
+    ("call", "rule", "other"),
+    [("recv", "idle/data_wait", "host/outside_wait"), ("read", "host/file_reads", "idle/data_wait")],
+)
+def test_a_call_of_the_data_phase_waits_for_a_batch_or_reads_one(call: str, rule: str, other: str) -> None:
     """The process has no loader workers, so it reads the files itself."""
-    rules = lost(report_of(trace_of(calling(in_data(made_loop()), "read", 650, 900))))
-    assert rules["host/file_reads"] == 250
-    assert "idle/data_wait" not in rules
+    rules = lost(report_of(trace_of(calling(in_data(made_loop()), call, 650, 900))))
+    assert rules[rule] == 250
+    assert other not in rules
 
 
 def test_a_process_with_workers_reads_from_them() -> None:

@@ -1,4 +1,4 @@
-"""Root causes leave some idle time alone: other streams, few marks, small copies, long CPU code. Times are in us."""
+"""Root causes leave some idle time alone: other streams, few marks, long CPU code. Times are in us."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -6,8 +6,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 from analysis_fixtures import attributions_of, idle_pieces, window
-from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, trace_of
-from made_steps import MEASURED, STEP, STEPS, US, made_loop
+from export_builder import ExportBuilder, global_id, trace_of
+from made_steps import MEASURED, STEP, STEPS, US
 
 from nsyswrap.attribution.root_causes import between_operations, capture_overhead, migrations
 from nsyswrap.events.recorded_calls import sums_inside
@@ -16,8 +16,6 @@ from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 
 PEER = global_id(5000)
-# A copy of 64 KiB or more is staged by the driver piece by piece.
-LARGE = 1 << 16
 
 
 def idle_by_rule(trace: Trace) -> Callable[[str], float]:
@@ -124,42 +122,21 @@ def test_marks_that_take_a_quarter_of_cpu_time_explain_it(ranges: int, taken: bo
     assert found.tolist() == [taken, False, False]
 
 
-def copied_to_host(size: int, target: int) -> ExportBuilder:
-    """Return steps whose last operation is a copy to the host from 600 to 640 us; its call returns at 650."""
-    made = made_loop()
-    for number in range(STEPS):
-        at = number * STEP
-        call = (at + 20 * US, at + 650 * US)
-        made.copy(at + 600 * US, at + 640 * US, DEVICE_TO_HOST, launched=call, bytes=size, dstKind=target)
-    return made
-
-
-@pytest.mark.parametrize(
-    ("size", "rule"),
-    [(LARGE, "copies/pageable"), (LARGE - 1, "synchronization/in_step"), (4, "synchronization/in_step")],
-)
-def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a_read(size: int, rule: str) -> None:
-    """The GPU is idle for 370 us from 640 us on. The first 10 us of the window follow a copy outside the window."""
-    idle_of = idle_by_rule(trace_of(copied_to_host(size, PAGEABLE)))
-    assert idle_of(rule) == MEASURED * 360 + (MEASURED - 1) * 10
-    others = {"copies/pageable", "synchronization/in_step"} - {rule}
-    assert [idle_of(other) for other in others] == [0]
-
-
-def paced(wait: int = 0) -> ExportBuilder:
+def paced(wait: int = 0, call: str = "cudaDeviceSynchronize") -> ExportBuilder:
     """Return steps with 20 launches, one every 10 us, of kernels of 2 us, then CPU code until the next step.
 
     Args:
-        wait: How long the CPU waits for the GPU 100 us after the last launch, in us.
+        wait: How long a call waits for the GPU 100 us after the last launch, in us.
+        call: Name of this call.
     """
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
     for number in range(STEPS):
         at = number * STEP
         made.range(f"batch {number}", at, at + STEP)
-        for call in range(at, at + 200 * US, 10 * US):
-            made.kernel(call + 5 * US, call + 7 * US, launched=(call, call + US), gridX=9000, blockX=256)
+        for begun in range(at, at + 200 * US, 10 * US):
+            made.kernel(begun + 5 * US, begun + 7 * US, launched=(begun, begun + US), gridX=9000, blockX=256)
         if wait:
-            made.call("cudaDeviceSynchronize", at + 300 * US, at + (300 + wait) * US)
+            made.call(call, at + 300 * US, at + (300 + wait) * US)
     return made
 
 
@@ -171,12 +148,13 @@ def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches() -> None:
     assert idle_of("idle/launch") + idle_of("idle/queued") == (MEASURED - 1) * 5
 
 
+@pytest.mark.parametrize("call", ["cudaStreamSynchronize", "cudaMemcpy_v3020"])
 @pytest.mark.parametrize(("wait", "bound"), [(270, True), (310, False)])
 def test_fewer_launches_do_not_help_where_other_causes_take_three_tenths_of_the_idle_time(
-    wait: int, *, bound: bool
+    wait: int, call: str, *, bound: bool
 ) -> None:
     """The GPU is idle for 960 us of a step."""
-    assert bool(idle_by_rule(trace_of(paced(wait)))("launches/launch_bound")) is bound
+    assert bool(idle_by_rule(trace_of(paced(wait, call)))("launches/launch_bound")) is bound
 
 
 @pytest.mark.parametrize(("gap", "count"), [(190, 7), (210, 0)])

@@ -20,15 +20,31 @@ def times(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-@pytest.mark.parametrize(("length", "found"), [(109, False), (111, True)])
-def test_an_outlier_is_a_tenth_longer_than_the_median(length: int, found: bool) -> None:  # noqa: FBT001
-    assert is_outlier(times(*[100] * 9, length))[-1] == found
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([100] * 9 + [109], []),
+        ([100] * 9 + [111], [9]),
+        ([80, 90, 100, 110, 120, 154], []),
+        ([80, 90, 100, 110, 120, 156], [5]),
+        ([100, 300], []),
+        ([], []),
+    ],
+)
+def test_which_steps_are_outliers(lengths: list[int], expected: list[int]) -> None:
+    """An outlier is more than a tenth above the median and above Tukey's fence, 117.5 + 1.5 * 25 in the fourth row."""
+    assert np.flatnonzero(is_outlier(np.array(lengths, np.int64))).tolist() == expected
 
 
-@pytest.mark.parametrize(("length", "found"), [(1290, False), (1310, True)])
-def test_an_outlier_is_beyond_the_quartiles_by_one_and_a_half_times_their_distance(length: int, found: bool) -> None:  # noqa: FBT001
-    """The quartiles are 1050 and 1150."""
-    assert is_outlier(times(*range(1000, 1200, 20), length))[-1] == found
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=40))
+def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> None:
+    """A step that is longer than an outlier is an outlier, too, and no outlier is as short as the median."""
+    found = is_outlier(np.array(lengths, np.int64))
+    assert found.sum() <= len(lengths) / 2
+    if found.any():
+        least = min(length for length, flag in zip(lengths, found, strict=True) if flag)
+        assert all(flag == (length >= least) for length, flag in zip(lengths, found, strict=True))
+        assert least > np.median(lengths)
 
 
 def test_what_another_finding_explains_beyond_the_median_is_subtracted() -> None:

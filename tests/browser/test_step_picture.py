@@ -26,7 +26,7 @@ OVERLAPS = """(all) => {
   const wide = boxes.filter(([, box]) => box.right > innerWidth || box.left < 0).map(([name]) => name);
   return [...pairs, ...wide];
 }"""
-IDLE_HEAD = "idle, by account500 µs · 50.0 %"
+IDLE_HEAD = "idle, by reason500 µs · 50.0 %"
 SAID = """() => {
   window.said = [];
   document.addEventListener("nsyswrap:select", ({ detail }) => window.said.push(detail));
@@ -76,7 +76,7 @@ def test_lanes_say_what_they_hold_and_arrows_lead_from_launch_to_start(browser: 
     """GPU 0 runs in the first half of each 100 us of a step of 1 ms, each kernel 12 us after its launch."""
     with opened(browser, page_path) as page:
         drawing = ready(page).locator(f"{SHOWN} .st")
-        idle = "idle, by account 500 µs · 50.0 %"
+        idle = "idle, by reason 500 µs · 50.0 %"
         assert drawing.get_attribute("aria-label") == f"A step of 1.00 ms: compute 500 µs · 50.0 %, {idle}"
         heads = drawing.locator(".st-head").all_text_contents()
         assert heads == ["phases", "thread 4711 python3■40.0 µs in CUDA calls", "compute500 µs · 50.0 %", IDLE_HEAD]

@@ -99,6 +99,11 @@ def test_a_product_may_use_tf32(tmp_path: Path) -> None:
     torch.set_float32_matmul_precision("highest")
 
 
+def test_a_product_of_fp64_is_one_of_fp32(tmp_path: Path) -> None:
+    left, right = (drawn(64, 64, dtype=torch.float64) for _ in range(2))
+    assert 0 < measure("single", torch.mm, (left, right), tmp_path)["difference"] < 1e-5
+
+
 def test_a_convolution_is_in_channels_last_layout(tmp_path: Path) -> None:
     images, weight = drawn(2, 3, 8, 8), drawn(4, 3, 3, 3)
 

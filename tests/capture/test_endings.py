@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import commands
 import hand_made
 import pytest
 from capture_fixtures import fake_nsys, options, results_in
-from click.testing import CliRunner, Result
+from click.testing import Result
 from real_captures import more
 
 from nsyswrap.base.errors import CaptureError
@@ -20,7 +21,6 @@ from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.progress import Phase
 from nsyswrap.capture.signals import CaptureInterruptedError
-from nsyswrap.cli import cli
 from nsyswrap.cli.profile import print_summary, with_notes
 from nsyswrap.model import Report
 
@@ -108,7 +108,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
     monkeypatch.setattr("nsyswrap.cli.profile.analyzed", interrupt)
     before = os.umask(0o022)
     try:
-        return CliRunner().invoke(cli, ["profile", "--quiet", *arguments])
+        return commands.run("profile", "--quiet", *arguments)
     finally:
         os.umask(before)
 

@@ -90,7 +90,7 @@ def test_nsys_is_installed_in_a_folder_named_after_its_version(installed: Instal
     assert installed.path == root / "target-linux-x64" / "nsys"
     assert root.name == "2023.4.4.54"
     assert {entry.name for entry in root.iterdir()} == {"host-linux-x64", "target-linux-x64", "licence"}
-    assert {entry.name for entry in root.parent.iterdir()} == {"2023.4.4.54", ".lock"}
+    assert {entry.name for entry in root.parent.iterdir()} == {"2023.4.4.54"}
 
 
 def test_the_importer_gets_the_libssh_of_the_distribution(installed: Installed) -> None:

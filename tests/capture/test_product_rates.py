@@ -103,7 +103,7 @@ def test_ranks_of_a_job_measure_nothing(machine: Machine) -> None:
         ("a warning\nother processes use the GPU\n", 1, "other processes use the GPU"),
         ("", 3, "exit code 3"),
         ("nothing", 0, "Expecting value: line 1 column 1 (char 0)"),
-        (json.dumps({**MEASURED, "rates": {}}), 0, "no product could be computed"),
+        (json.dumps({**MEASURED, "rates": {}}), 0, "nothing could be measured"),
     ],
 )
 def test_a_failure_has_its_reason_and_is_not_kept(machine: Machine, text: str, code: int, reason: str) -> None:
@@ -141,4 +141,4 @@ def test_links_that_cannot_be_measured_have_the_reason(machine: Machine) -> None
     found = link_rates(machine.python, 2, machine.announce)
     assert (found["rates"], found["failure"]) == ({}, "fewer than two GPUs are visible")
     machine.answers(json.dumps({**TIMES, "rates": {}}))
-    assert link_rates(machine.python, 2, machine.announce)["failure"] == "no collective could be timed"
+    assert link_rates(machine.python, 2, machine.announce)["failure"] == "nothing could be measured"

@@ -6,19 +6,18 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable, fake_tree
 
-from nsyswrap.capture.kernel_counters import Ncu
-from nsyswrap.capture.locate import Nsys, find_programs, newest_first, program_at, version_in
+from nsyswrap.capture.locate import find_programs, newest_first, program_at, version_in
 
 
 def test_a_program_that_cannot_be_started_is_not_found(tmp_path: Path) -> None:
-    assert program_at(Ncu, tmp_path / "gone", "PATH") is None
+    assert program_at(tmp_path / "gone", "PATH") is None
 
 
 def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program may run in another working folder."""
     fake_tree(tmp_path)
     monkeypatch.chdir(tmp_path)
-    nsys = program_at(Nsys, Path("target-linux-x64/nsys"), "test")
+    nsys = program_at(Path("target-linux-x64/nsys"), "test")
     assert nsys is not None
     assert nsys.path == tmp_path / "target-linux-x64" / "nsys"
     assert os.access(nsys.path, os.X_OK)
@@ -28,7 +27,7 @@ def test_a_file_with_two_paths_counts_once(tmp_path: Path) -> None:
     """A toolkit's folder is often a link to the folder of its version."""
     path = executable(tmp_path / "cuda-13.0" / "ncu", "#!/bin/sh\necho Version 2025.3.1.0\n")
     (tmp_path / "cuda").symlink_to("cuda-13.0")
-    found = newest_first(Ncu, [tmp_path / "cuda" / "ncu", path], "the CUDA toolkit")
+    found = newest_first([tmp_path / "cuda" / "ncu", path], "the CUDA toolkit")
     assert [(each.version, each.source) for each in found] == [((2025, 3, 1, 0), "the CUDA toolkit")]
 
 
@@ -42,9 +41,7 @@ def test_all_programs_are_found_place_by_place(tmp_path: Path) -> None:
         ("p", "2022.1"),
     ):
         executable(tmp_path / folder / "ncu", f"#!/bin/sh\necho Version {version}\n")
-    found = find_programs(
-        Ncu, "ncu", (("A", ("a/*/ncu",)), ("B", ("b/*/ncu",))), {"PATH": str(tmp_path / "p")}, tmp_path
-    )
+    found = find_programs("ncu", (("A", ("a/*/ncu",)), ("B", ("b/*/ncu",))), {"PATH": str(tmp_path / "p")}, tmp_path)
     assert [(each.source, each.version_text) for each in found] == [
         ("PATH", "2022.1"),
         ("A", "2024.10"),

@@ -6,15 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import commands
 import numpy as np
 import pytest
 from capture_fixtures import options
-from click.testing import CliRunner
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
 from nsyswrap.capture import alternatives as measuring
-from nsyswrap.cli import cli
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.xray_record import RecordedOperator
 from nsyswrap.model import Finding, Report, Severity
@@ -91,6 +90,6 @@ def test_the_report_is_made_again_with_what_was_measured(
     if "--ranks" in words:
         monkeypatch.setenv("RANK", "0")
         monkeypatch.setenv("WORLD_SIZE", "2")
-    run = CliRunner().invoke(cli, ["profile", "--no-profiler-cost", *words, "-o", str(folder), "--", "true"])
+    run = commands.run("profile", "--no-profiler-cost", *words, "-o", folder, "--", "true")
     assert run.exit_code == 0, run.output
     assert (len(made), len(measured)) == (reports, reports - 1)

@@ -7,22 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import run
 from export_builder import ExportBuilder
 from real_captures import Planted
 
-from nsyswrap.cli import cli
 from nsyswrap.render import json_report
 
 SMALL = "cuda_graph_graph_trace"
 FORMS = ("text", "json", "csv", "markdown")
-
-
-def run(*arguments: object) -> Result:
-    """Run a command in this process; an unexpected exception fails the test."""
-    result = CliRunner().invoke(cli, list(map(str, arguments)))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture

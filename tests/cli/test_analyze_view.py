@@ -1,12 +1,13 @@
 """`nsyswrap analyze --view`: the views that exist, and that they are text only."""
 
+from functools import partial
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 
-from nsyswrap.cli import analyze, cli, terminal
+from nsyswrap.cli import analyze, terminal
 
 VIEWS = ("nvprof", "breakdown")
 WIDE = "void " + "w" * 300 + "(int)"
@@ -18,9 +19,7 @@ def export(tmp_path: Path) -> Path:
     return ExportBuilder().gpu().kernel(20, 60, WIDE, launched=(0, 10)).write(tmp_path / "one.sqlite")
 
 
-def run(*arguments: object) -> Result:
-    """Run the command; its output is a pipe."""
-    return CliRunner().invoke(cli, ["analyze", *map(str, arguments)])
+run = partial(commands.run, "analyze")
 
 
 def test_the_option_lists_every_view() -> None:

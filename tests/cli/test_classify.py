@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from nsyswrap.cli import cli
 from nsyswrap.cli.classify import WIDEST_NAME, lines, readable, text_of
 
 HEADER = "name,verdict,precision,library,op,rule"
@@ -17,7 +17,7 @@ NVJET = "nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN"
 
 
 def run(*arguments: str, stdin: str | bytes = "") -> Result:
-    return CliRunner().invoke(cli, ["classify", *arguments], input=stdin)
+    return commands.run("classify", *arguments, input=stdin)
 
 
 def test_csv_holds_the_columns_of_the_contract_in_the_order_of_the_names() -> None:

@@ -1,16 +1,13 @@
 """`nsyswrap compare` as a user runs it: inputs, outputs and exit codes."""
 
-import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
+import commands
 import paired_reports as pairs
 import pytest
-from click.testing import CliRunner, Result
 
-from nsyswrap.cli import cli
 from nsyswrap.cli.compare import ACCEPTABLE, names_of
 from nsyswrap.compare.comparison import ACCEPTABLE as ACCEPTED_KINDS
 from nsyswrap.model import Report
@@ -20,11 +17,7 @@ SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
 ONE, EIGHT = SAMPLES / "mnist-1-worker", SAMPLES / "mnist-8-workers"
 
 
-def run(*arguments: object) -> Result:
-    """Run compare in this process; an unexpected exception fails the test."""
-    result = CliRunner().invoke(cli, ["compare", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run, in_json = partial(commands.run, "compare"), partial(commands.in_json, "compare")
 
 
 def stored(folder: Path, name: str, report: Report) -> Path:
@@ -59,12 +52,6 @@ def alike(tmp_path: Path) -> Path:
     return stored(tmp_path, "alike.json", loop(4.0, 2, 0.001))
 
 
-def in_json(*arguments: object) -> dict[str, Any]:
-    """Return the JSON output of compare."""
-    found: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
-    return found
-
-
 def test_two_folders_of_profile_are_compared() -> None:
     """The verdict is on stdout; one run of each side of a loop that the CPU paces has none."""
     result = run(ONE, EIGHT)
@@ -80,7 +67,7 @@ def test_the_page_draws_steps_of_folders_that_hold_their_export(
     folder, page = tmp_path / "run", tmp_path / "page.html"
     folder.mkdir()
     export = captures("cnn_amp")
-    assert CliRunner().invoke(cli, ["analyze", str(export), "-o", str(folder / "report.json")]).exit_code == 0
+    assert commands.run("analyze", export, "-o", folder / "report.json").exit_code == 0
     run(folder, folder, "-o", page)
     assert "The typical steps are not drawn: base and new have no timeline" in page.read_text(encoding="utf-8")
     (folder / "capture.sqlite").symlink_to(export)
@@ -210,6 +197,6 @@ def test_several_runs_of_a_side_give_run_to_run_intervals(tmp_path: Path) -> Non
 
 
 def test_a_base_that_is_not_there_is_named_with_all_that_it_may_be() -> None:
-    result = CliRunner().invoke(cli, ["compare", "nothing", "nothing"])
+    result = commands.run("compare", "nothing", "nothing")
     assert result.exit_code == 1
     assert "nothing does not exist\nhint: give a folder that profile wrote, a report.json" in result.stderr

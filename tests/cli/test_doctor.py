@@ -2,14 +2,14 @@
 
 import json
 
+import commands
 import pytest
 from capture_fixtures import fake_nsys
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from nsyswrap.capture import doctor
 from nsyswrap.capture.doctor import RANGE, Check, Status
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.cli import cli
 from nsyswrap.cli.doctor import json_of, text_of
 
 __all__ = ["fake_nsys"]
@@ -22,7 +22,7 @@ CHECKS = (
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    return CliRunner().invoke(cli, ["doctor", *arguments], env=environment)
+    return commands.run("doctor", *arguments, env=environment)
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+import commands
 import hand_made
 import pytest
-from click.testing import CliRunner
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.cli import cli, editor
+from nsyswrap.cli import editor
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.render import render
 
@@ -32,7 +32,7 @@ def test_option_and_variable_link_the_lines_of_the_page(arguments: list[str], tm
     (tmp_path / "report.json").write_text(render("json", report))
     env = {} if arguments else {editor.VARIABLE: ADDRESS}
     page = tmp_path / "page.html"
-    result = CliRunner().invoke(cli, ["report", str(tmp_path / "report.json"), "-o", str(page), *arguments], env=env)
+    result = commands.run("report", tmp_path / "report.json", "-o", page, *arguments, env=env)
     assert result.exit_code == 0, result.output
     assert 'href="vscode://file/home/me/' in page.read_text()
 

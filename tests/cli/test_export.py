@@ -5,19 +5,18 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import commands
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 from hand_made import HOSTILE
 from pyarrow import parquet
 from real_captures import CAPTURE_NAMES, RealReport, RealTrace
 
-from nsyswrap.cli import cli
 from nsyswrap.rules import rule_name
 from nsyswrap.timeline.event_frames import COLUMNS
 from nsyswrap.trace import tables
@@ -26,11 +25,7 @@ Event = dict[str, Any]
 SMALL = "cuda_graph_node_trace"
 
 
-def run(*arguments: object) -> Result:
-    """Run the command; an unexpected exception fails the test."""
-    result = CliRunner().invoke(cli, ["export", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run = partial(commands.run, "export")
 
 
 def trace_json(capture: Path, target: Path, *options: str) -> dict[str, Any]:
@@ -201,7 +196,7 @@ def test_csv_is_every_table_of_the_report(captures: Callable[[str], Path], tmp_p
     """Each table is one file, with the same sums."""
     folder = tmp_path / "csv"
     assert run(captures(SMALL), "--format", "csv", "-o", folder).exit_code == 0
-    report = json.loads(CliRunner().invoke(cli, ["analyze", str(captures(SMALL)), "--format", "json"]).stdout)
+    report = json.loads(commands.run("analyze", captures(SMALL), "--format", "json").stdout)
     wanted = {f"{key}.{name}" for key, section in report["sections"].items() for name in section["tables"]}
     assert wanted <= {path.name.removesuffix(".csv") for path in folder.iterdir()}
     text = (folder / "ledger.devices.csv").read_bytes().decode()

@@ -4,25 +4,18 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
+import commands
 import paired_reports as pairs
 import pytest
-from click.testing import CliRunner, Result
 
 from nsyswrap.capture.recorded_run import SCHEMA
-from nsyswrap.cli import cli
 from nsyswrap.cli.gate import _repeated
 from nsyswrap.render import json_report
 
-
-def run(*arguments: object) -> Result:
-    """Run gate in this process; an unexpected exception fails the test."""
-    result = CliRunner().invoke(cli, ["gate", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run, in_json = partial(commands.run, "gate"), partial(commands.in_json, "gate")
 
 
 @cache
@@ -55,12 +48,6 @@ def earlier(tmp_path: Path) -> Path:
 def slow(tmp_path: Path) -> list[Path]:
     """Return three result folders with steps of 5 ms."""
     return [stored(tmp_path / "new", 5.0, number) for number in (10, 11, 12)]
-
-
-def in_json(*arguments: object) -> dict[str, Any]:
-    """Return the JSON output of gate."""
-    found: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
-    return found
 
 
 def test_slower_runs_exit_with_1(earlier: Path, slow: list[Path]) -> None:

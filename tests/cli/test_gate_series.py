@@ -1,15 +1,14 @@
 """`nsyswrap gate --against` commits: the runs of the history of a real repository, and what is compared with what."""
 
-import json
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
 from made_runs import made_run
 
-from nsyswrap.cli import cli
 from nsyswrap.runs.history import open_history
 from nsyswrap.runs.run import Run
 
@@ -49,17 +48,7 @@ def recorded(commits: list[str], last: float = 1.0) -> None:
             history.add(numbered(at * RUNS + repeat, last if at == COMMITS - 1 else 1.0, commit))
 
 
-def run(*arguments: object) -> Result:
-    """Run gate in this process; an unexpected exception fails the test."""
-    result = CliRunner().invoke(cli, ["gate", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def in_json(*arguments: object) -> dict[str, Any]:
-    """Return the JSON output of gate."""
-    found: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
-    return found
+run, in_json = partial(commands.run, "gate"), partial(commands.in_json, "gate")
 
 
 def test_a_commit_that_made_steps_longer_regresses_with_its_parts(commits: list[str]) -> None:

@@ -6,14 +6,14 @@ import shlex
 import shutil
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import click
+import commands
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
-from nsyswrap.cli import cli
 from nsyswrap.cli.history import history
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,9 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str) -> Result:
-    """Run a command of the history."""
-    return CliRunner().invoke(cli, ["history", *arguments])
+run = partial(commands.run, "history")
 
 
 def added(*arguments: str) -> list[str]:
@@ -192,7 +190,7 @@ def test_the_database_of_another_program_is_left_as_it_is(project: Path) -> None
         connection.commit()
     before = foreign.read_bytes()
     for words in (("add", "reports/mnist-1-worker"), ("list",), ("page", "-o", "x.html")):
-        done = CliRunner().invoke(cli, ["history", "--db", str(foreign), *words])
+        done = commands.run("history", "--db", foreign, *words)
         assert done.exit_code == 1
         assert "photos.sqlite is no history: another program keeps its tables there (photos)" in done.stderr
     assert foreign.read_bytes() == before

@@ -1,13 +1,13 @@
 """`nsyswrap history page` as a user runs it."""
 
 import re
+from functools import partial
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
 from made_runs import made_run
 
-from nsyswrap.cli import cli
 from nsyswrap.cli.history import MOST_PROGRAMS
 from nsyswrap.runs.history import open_history
 
@@ -24,11 +24,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: object) -> Result:
-    """Write a page; an unexpected exception fails the test."""
-    result = CliRunner().invoke(cli, ["history", "page", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run = partial(commands.run, "history", "page")
 
 
 def test_the_page_is_a_file_that_is_not_replaced_unasked(project: Path) -> None:

@@ -3,11 +3,10 @@
 import os
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner
 from export_builder import ExportBuilder
 
-from nsyswrap.cli import cli
 from nsyswrap.cli.inputs import phase_rule
 
 COMMANDS = ("analyze", "report")
@@ -17,7 +16,7 @@ every_command = pytest.mark.parametrize("command", COMMANDS)
 
 def failure(command: str, *arguments: object) -> tuple[int, str]:
     """Run a command that fails; return its exit code and its stderr."""
-    result = CliRunner().invoke(cli, [command, *map(str, arguments)])
+    result = commands.run(command, *arguments)
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.stdout == ""
     return result.exit_code, result.stderr
@@ -60,7 +59,7 @@ def test_control_characters_of_a_path_are_escaped(command: str, tmp_path: Path) 
 def test_a_path_that_is_not_utf8_is_read(command: str, tmp_path: Path) -> None:
     """File names are bytes on Linux."""
     path = ExportBuilder().kernel(1, 2).write(tmp_path / "x.sqlite").rename(tmp_path / os.fsdecode(b"caf\xe9.sqlite"))
-    result = CliRunner().invoke(cli, [command, str(path), *(["-o", "r.html"] if command == "report" else [])])
+    result = commands.run(command, path, *(["-o", "r.html"] if command == "report" else []))
     assert (result.exit_code, result.exception) == (0, None)
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import commands
 import pytest
 from click.testing import CliRunner
 
@@ -16,7 +17,7 @@ LITTLE = "351MB"
 
 @pytest.mark.parametrize("text", ["", "4", "4TB", "GB", "-1GB", "0GB", "1e3MB"])
 def test_what_is_no_amount_is_an_error(text: str, tmp_path: Path) -> None:
-    found = CliRunner().invoke(cli, ["analyze", str(tmp_path / "x.sqlite"), "--memory", text])
+    found = commands.run("analyze", tmp_path / "x.sqlite", "--memory", text)
     assert found.exit_code == 2
     assert "--memory" in found.output
 
@@ -52,7 +53,7 @@ def test_parts_of_two_captures_can_be_compared(captures: Callable[[str], Path], 
     output = tmp_path / "part.json"
     words = ["analyze", str(captures("cnn_amp")), "--memory", "353MB", "-o", str(output)]
     assert CliRunner().invoke(cli, words).exit_code == 0
-    found = CliRunner().invoke(cli, ["compare", str(output), str(captures("cnn_amp"))])
+    found = commands.run("compare", output, captures("cnn_amp"))
     assert found.exit_code in {0, 3}, found.output
     text = " ".join(found.stdout.split())
     assert "was read in part:" in text

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 from capture_fixtures import options, results_in
-from click.testing import CliRunner
 
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.cli import cli
 
 SECRET = "v4lue-of-a-secret"  # noqa: S105 - planted to be looked for
 SECRETS = {"MY_SERVICE_TOKEN": SECRET, "DATABASE_PASSWORD": f"{SECRET}-too", "HARMLESS": "words"}
@@ -96,7 +95,7 @@ def called(
         monkeypatch.chdir(folder)
         before = os.umask(0o022)
         try:
-            done = CliRunner().invoke(cli, ["profile", "-o", "out", *arguments])
+            done = commands.run("profile", "-o", "out", *arguments)
         finally:
             os.umask(before)
         shown = capfd.readouterr()
@@ -188,7 +187,7 @@ def test_a_program_without_events_has_a_report(called: Callable[..., Run]) -> No
 
 
 def test_a_quiet_run_prints_what_the_help_says(called: Callable[..., Run]) -> None:
-    help_text = " ".join(CliRunner().invoke(cli, ["profile", "--help"]).stdout.split())
+    help_text = " ".join(commands.run("profile", "--help").stdout.split())
     assert "Show no progress and no summary: only notes, warnings and paths." in help_text
     run = called("--trace", "nvtx", "--quiet", "--", "true")
     kinds = [line.partition(" ")[0] for line in run.stderr.splitlines()]

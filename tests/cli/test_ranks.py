@@ -6,13 +6,12 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner
 from host_records import recorded
 from made_ranks import job
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.cli import cli
 from nsyswrap.cli.rank_reports import find_reports, rank_in_name
 
 RUN = {"schema": "nsyswrap.run/1", "environment": {"names": [], "values": {"RANK": "1", "WORLD_SIZE": "2"}}}
@@ -45,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(*words: object) -> tuple[int, str, str]:
     """Run the command; return exit code, stdout and stderr."""
-    done = CliRunner().invoke(cli, ["ranks", *map(str, words)])
+    done = commands.run("ranks", *words)
     return done.exit_code, done.stdout, done.stderr
 
 

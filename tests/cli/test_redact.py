@@ -5,11 +5,13 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from export_builder import ExportBuilder
 
 from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, recorded_rank, recorded_value
@@ -27,8 +29,7 @@ def whole(tmp_path: Path) -> Path:
     return ExportBuilder().environment({"A": "b", "MY_TOKEN": SECRET}).kernel(1, 2).write(tmp_path / "whole.sqlite")
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, ["redact", *map(str, arguments)])
+run = partial(commands.run, "redact")
 
 
 def test_it_writes_an_export_without_the_secret(whole: Path, tmp_path: Path) -> None:

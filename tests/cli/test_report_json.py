@@ -7,10 +7,9 @@ from typing import Any
 
 import paired_reports as pairs
 import pytest
-from click.testing import CliRunner, Result
+from commands import run
 from export_builder import ExportBuilder
 
-from nsyswrap.cli import cli
 from nsyswrap.render import json_report
 
 OPTIONS = {
@@ -19,13 +18,6 @@ OPTIONS = {
     "--phase": "data=^prefetch",
     "--kernel-rules": "rules.json",
 }
-
-
-def run(*arguments: object) -> Result:
-    """Run a command in this process; an unexpected exception fails the test."""
-    result = CliRunner().invoke(cli, list(map(str, arguments)))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture(scope="module")

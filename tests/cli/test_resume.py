@@ -3,11 +3,10 @@
 import shutil
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from made_ranks import job
-
-from nsyswrap.cli import cli
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def interrupted(folder: Path, export: Path, *, published: bool) -> None:
 
 def resume(folder: Path) -> Result:
     """Run the command."""
-    return CliRunner().invoke(cli, ["resume", "-q", str(folder)])
+    return commands.run("resume", "-q", folder)
 
 
 def files(folder: Path) -> set[str]:

@@ -9,11 +9,11 @@ import sys
 import threading
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner
 from export_builder import ExportBuilder
 
-from nsyswrap.cli import LazyGroup, cli
+from nsyswrap.cli import LazyGroup
 from nsyswrap.cli.streams import CompleteWriter, complete, encodable
 
 NSYSWRAP = (sys.executable, "-m", "nsyswrap")
@@ -115,7 +115,7 @@ def test_ctrl_c_is_130_also_before_a_command_begins(place: str, monkeypatch: pyt
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LazyGroup, "get_command" if place == "invoke" else "parse_args", interrupted)
-    assert CliRunner().invoke(cli, ["classify", "gemm"]).exit_code == 130
+    assert commands.run("classify", "gemm").exit_code == 130
 
 
 def test_ctrl_c_while_modules_are_loaded_is_130(tmp_path: Path) -> None:
@@ -132,5 +132,5 @@ def test_ctrl_c_while_modules_are_loaded_is_130(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_not_utf8_is_shown_by_its_bytes(tmp_path: Path) -> None:
-    result = CliRunner().invoke(cli, ["analyze", str(tmp_path / "a\udcff\udcfe.sqlite")])
+    result = commands.run("analyze", tmp_path / "a\udcff\udcfe.sqlite")
     assert "a\\xff\\xfe.sqlite does not exist" in result.stderr

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
 
-from nsyswrap.cli import cli, sweep_runs
+from nsyswrap.cli import sweep_runs
 
 FAKE = (sys.executable, "-S", str(Path(__file__).resolve().parents[1] / "support" / "fake_profile.py"))
 GRID = """
@@ -42,9 +43,7 @@ def described(place: Path, *what: str, more: str = "") -> str:
     return str(place / "grid.toml")
 
 
-def run(*arguments: str) -> Result:
-    """Call the command."""
-    return CliRunner().invoke(cli, ["sweep", *arguments])
+run = partial(commands.run, "sweep")
 
 
 def begun(place: Path) -> Counter[str]:

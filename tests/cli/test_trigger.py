@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner
 
 from nsyswrap.capture import trigger as module
-from nsyswrap.cli import cli
 
 
 def test_it_says_which_steps_were_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,12 +19,12 @@ def test_it_says_which_steps_were_recorded(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(module, "trigger", record)
     for options in (["--steps", "10"], []):
-        done = CliRunner().invoke(cli, ["trigger", *options, str(tmp_path)])
+        done = commands.run("trigger", *options, tmp_path)
         assert (done.exit_code, done.stderr) == (0, "nsyswrap: recorded steps 40 to 49\n")
     assert wanted == ["10", ""]
 
 
 def test_a_folder_without_a_program_is_an_error(tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli, ["trigger", str(tmp_path)])
+    done = commands.run("trigger", tmp_path)
     assert done.exit_code == 2
     assert "--steps later" in done.stderr

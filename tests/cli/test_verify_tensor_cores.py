@@ -6,15 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import commands
 import pytest
 from capture_fixtures import living, marker, until
-from click.testing import CliRunner, Result
+from click.testing import Result
 from export_builder import ExportBuilder
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON, VARIABLES, calls, kernel, put_on_path
 
 from nsyswrap.capture.kernel_counters import mangled_pattern_of
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.cli import cli
 
 __all__ = ["marker"]
 
@@ -32,7 +32,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path, command: tuple[str, ...] = PROGRAM) -> Result:
-    return CliRunner().invoke(cli, ["verify-tensor-cores", *map(str, arguments), "--", *command])
+    return commands.run("verify-tensor-cores", *arguments, "--", *command)
 
 
 def test_correct_names_exit_with_0(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,14 +61,12 @@ def test_a_wrong_name_fails_and_a_learned_rule_fixes_it(
     assert PRODUCT in counters.read_text()
     assert run("--capture", capture, "--kernel-rules", rules).exit_code == 0
 
-    named = CliRunner().invoke(cli, ["classify", "--format", "csv", "--kernel-rules", str(rules), TRITON, PRODUCT])
+    named = commands.run("classify", "--format", "csv", "--kernel-rules", rules, TRITON, PRODUCT)
     assert named.stdout.splitlines()[1:] == [
         f"{TRITON},tensor,bf16,inductor,gemm,kernel_rules",
         f"{PRODUCT},simt_eligible,,cublas,gemm,kernel_rules",
     ]
-    analysed = CliRunner().invoke(
-        cli, ["analyze", str(capture), "--kernel-rules", str(rules), "--format", "json", "--window", "all"]
-    )
+    analysed = commands.run("analyze", capture, "--kernel-rules", rules, "--format", "json", "--window", "all")
     facts = json.loads(analysed.stdout)["sections"]["tensor_cores"]["facts"]
     assert (facts["tensor_ns"]["value"], facts["unknown_ns"]["value"]) == (2000, 0)
 
@@ -158,7 +156,7 @@ def test_an_invalid_rules_file_is_an_error_before_anything_runs(
     result = run("--capture", capture, "--kernel-rules", tmp_path / "rules.json")
     assert (result.exit_code, log.exists()) == (2, False)
     for command in ("analyze", "report"):
-        found = CliRunner().invoke(cli, [command, str(capture), "--kernel-rules", str(tmp_path / "rules.json")])
+        found = commands.run(command, capture, "--kernel-rules", tmp_path / "rules.json")
         assert (found.exit_code, "not a file of kernel rules" in found.stderr) == (2, True)
 
 

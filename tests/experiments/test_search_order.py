@@ -126,6 +126,21 @@ def test_of_several_values_the_fastest_is_kept() -> None:
     assert [each.spec for each in trial.kept] == ["prefetch=8"]
 
 
+def test_a_value_that_replaced_another_one_saves_what_both_saved() -> None:
+    """Attention of cuDNN was compared with the flash kernels; the time to compare it with none has ended."""
+    program = Program({"attention=flash": 0.8, "attention=cudnn": 0.9})
+
+    def run(request: Request, made: object) -> Answer:
+        if request.timed_s or request.proved_steps:
+            raise NoMoreRunsError("The budget ended.")
+        return program.run(request, made)
+
+    trial = try_changes(TryOptions(order=["attention"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert [each.spec for each in trial.kept] == ["attention=cudnn"]
+    assert trial.together is not None
+    assert trial.together.ratio == pytest.approx(0.72)
+
+
 def test_a_change_that_alters_the_losses_is_not_recommended() -> None:
     """Two changes differ together; each alone shows which one it is."""
     program = Program({"gc": 0.9, "fused": 0.8}, losses={"fused": [1.0, 0.9, 0.9]})

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.compare.comparison import Outcome
-from nsyswrap.experiments.verify import Verification, VerifyOptions, decided
-from nsyswrap.experiments.verify_checks import RoundingGrowth, WorkCheck, WorkOutcome, checks
+from nsyswrap.experiments.verify import Verification, VerifyOptions, decided, verify
+from nsyswrap.experiments.verify_checks import WorkCheck, WorkOutcome
 from nsyswrap.experiments.verify_runs import (
     KEPT_SCHEMA,
     KeptWork,
@@ -100,18 +100,19 @@ def test_kept_runs_are_read_back(tmp_path: Path) -> None:
     assert math.isclose(roundoff_of(found.work), 2**-11)
 
 
-@pytest.mark.parametrize(("factor", "outcome"), [(1.0, WorkOutcome.OTHER), (2.0**13, WorkOutcome.SAME)])
-def test_kept_rounding_errors_count_as_much_larger_as_those_that_new_may_make(
-    factor: float, outcome: WorkOutcome
-) -> None:
+def test_kept_runs_without_the_errors_of_new_say_nothing() -> None:
     """BASE was kept with errors of float32; NEW computes in TF32, with 2**13 times as large ones."""
 
-    def run(loss: float) -> WorkRun:
+    def kept(loss: float, precision: str, grown: WorkRun | None = None) -> KeptWork:
         events = [{"kind": "backward", "value": loss, "work": {}}]
-        return WorkRun(0, (), ({"pid": 1, "problem": "", "events": events, "parameters": {}},), {})
+        record = {"pid": 1, "problem": "", "events": events, "parameters": {}}
+        work = WorkRun(0, (), ({**record, "precision": {"float32 products": precision}},), {})
+        return KeptWork("a.py", work, grown, 2.0**-24, ())
 
-    found = checks(run(1.0), run(1.001), RoundingGrowth(2.0**-24, run(1.0 + 2.0**-22), factor))
-    assert [each.outcome for each in found if each.name == "losses"] == [outcome]
+    base = kept(1.0, "highest", kept(1.0 + 2.0**-22, "highest").work)
+    found, _, _ = verify(base, kept(1.001, "high"), VerifyOptions(most_turns=0))
+    assert found.work is WorkOutcome.CANNOT_TELL
+    assert "Give its program." in found.verdict
 
 
 def test_files_that_change_are_found(tmp_path: Path) -> None:

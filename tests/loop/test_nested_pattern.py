@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loop_programs import Program
+from loop_programs import Program, parts_of
 
 from nsyswrap.loop.nested_pattern import find_step_pattern
-from nsyswrap.loop.step_bounds import StepParts, find_parts
 
 LAYER = ("norm", "gemm", "attention", "gemm_out", "norm", "mlp", "gelu", "mlp_out")
 ADAM = ("multi_tensor_apply_kernel<FusedAdam>",) * 3
@@ -17,12 +16,6 @@ BY_HAND = ("axpy",) * 12
 MEGABYTE = 1 << 20
 # The tolerance for the start of a step: a call and the time after it.
 NEAR_NS = 20_000
-
-
-def parts_of(program: Program) -> StepParts | None:
-    sequence = program.sequence()
-    pattern = find_step_pattern(sequence)
-    return None if pattern is None else find_parts(sequence, pattern)
 
 
 def with_waits(passes: int, layers: int, *, batch: bool) -> Program:

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loop_programs import AUTOGRAD, MAIN, Program
-
-from nsyswrap.loop.nested_pattern import find_step_pattern
-from nsyswrap.loop.step_bounds import StepParts, find_parts
+from loop_programs import AUTOGRAD, MAIN, Program, parts_of
 
 FORWARD, BACKWARD = ("conv", "bias", "relu"), ("conv_bwd", "bias_bwd", "relu_bwd")
 LAYER = ("norm", "gemm", "attention", "gemm_out", "norm", "mlp", "gelu", "mlp_out")
@@ -19,12 +16,6 @@ BY_HAND = ("axpy",) * 12
 NETWORK = tuple(f"k{number}" for number in range(17))
 # The tolerance for the start of a step: a call and the time after it.
 NEAR_NS = 20_000
-
-
-def parts_of(program: Program) -> StepParts | None:
-    sequence = program.sequence()
-    pattern = find_step_pattern(sequence)
-    return None if pattern is None else find_parts(sequence, pattern)
 
 
 def count(program: Program) -> int:

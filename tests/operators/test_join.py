@@ -14,6 +14,7 @@ from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators
 from nsyswrap.operators.observed_calls import OperatorCall
 
 STEPS = [LAUNCHES] * 5
+NVJET = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NNT"
 CLOSURE = ["/home/someone/app/train.py", 21, "closure"]
 
 
@@ -160,6 +161,22 @@ def test_a_step_that_differs_is_joined_all_the_same(
     assert names(calls_of(program([*STEPS[:4], step]), tmp_path))[10:] == expected
 
 
+@pytest.mark.parametrize(
+    ("other", "expected"), [("", ALL), ("gather", [None, None, *ALL[2:]])], ids=["the same otherwise", "another step"]
+)
+def test_a_product_may_take_another_kernel_for_another_size(
+    other: str, expected: list[str | None], tmp_path: Path
+) -> None:
+    """Where all else that the thread launches is the same, the step does the same."""
+    products = [("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32", 8), (NVJET, 99)]
+    pattern, step = ((LAUNCHES[0], (*product, MAIN), *LAUNCHES[2:]) for product in products)
+    step = tuple((f"other_{each[0]}" if each[0] == other else each[0], *each[1:]) for each in step)
+    found = joined(context_of(program([*[pattern] * 4, step], xray=pattern), tmp_path / "made.sqlite"))
+    calls = [found.calls[each] if each >= 0 else None for each in found.call.tolist()]
+    assert names(calls)[10:] == expected
+    assert found.exact.tolist()[10:] == [not other, False, True, True, True]
+
+
 def test_shapes_of_a_kernel_of_another_size_are_not_known(tmp_path: Path) -> None:
     """Its operator, module and line are."""
     other = (LAUNCHES[0], ("gemm", 99, LAUNCHES[1][2]), *LAUNCHES[2:])
@@ -223,17 +240,20 @@ def test_processes_of_two_reports_may_have_the_same_number(tmp_path: Path) -> No
 
 
 def test_nodes_of_a_graph_have_the_line_that_launches_it_and_no_operator(tmp_path: Path) -> None:
-    """Their operators ran when the graph was captured, before the X-ray step."""
+    """Their operators ran when the graph was captured. A range around the launch names none of them."""
     builder = program(STEPS)
     for number in range(len(STEPS) + 1):
         call, launch = number * STEP_NS + 700_000, 9_000 + number
         builder.call("cudaGraphLaunch_v10000", call, call + 2_000, correlation=launch)
         for node in (1, 2):
             begin = call + 10_000 * node
-            builder.kernel(begin, begin + 5_000, f"node_{node}", graph_node=node, correlation=launch)
+            name = (NVJET, "not_known")[node - 1]
+            builder.kernel(begin, begin + 5_000, name, graph_node=node, correlation=launch)
     call = len(STEPS) * STEP_NS + 700_000
     builder.range("nsyswrap xray 2", call - 900, call + 3_900, domain=3)
+    builder.range("Graphed, op_id = 8", call - 800, call + 3_800)
     found = calls_of(builder, tmp_path)
     of_graph = [each for each in found if each is not None and not each.name]
     assert (len(found), len(of_graph)) == (3 * 7, 3 * 2)
-    assert {(each.line, each.shapes, each.in_graph) for each in of_graph} == {("train.py:30", "", True)}
+    assert {(each.line, each.shapes) for each in of_graph} == {("train.py:30", "")}
+    assert [each.in_graph for each in of_graph] == ["gemm", "kernels"] * 3

@@ -68,15 +68,9 @@ def test_the_split_of_a_real_job_is_that_of_a_plain_loop(name: str, real_trace: 
     assert split(context, found) == looped(context)
 
 
-def test_the_wait_for_a_late_rank_ends_when_it_arrives() -> None:
+@pytest.mark.parametrize("name", [REDUCE, *BY_OTHERS])
+def test_the_wait_for_a_late_rank_ends_when_it_arrives_in_the_collectives_of_any_library(name: str) -> None:
     """Rank 1 loads 400 us longer in each of 4 steps; the transfer takes 100 ns."""
-    context = find_context(trace_of(job(3, 4, {1: 400_000})))
-    assert split(context, find_collectives(context)) == {0: (1_600_000, 400), 1: (0, 400), 2: (1_600_000, 400)}
-
-
-@pytest.mark.parametrize("name", BY_OTHERS)
-def test_a_late_rank_is_found_by_the_collectives_of_any_library(name: str) -> None:
-    """The ledger and the waits are those of the same job with NCCL."""
     context = find_context(trace_of(job(3, 4, {1: 400_000}, reduce=name)))
     assert split(context, find_collectives(context)) == {0: (1_600_000, 400), 1: (0, 400), 2: (1_600_000, 400)}
 

@@ -57,7 +57,6 @@ class Found:
     """What is found in the joined reports of a job.
 
     Attributes:
-        joined: The reports as one.
         window: The measured steps.
         ledgers: Ledger of each rank, in ns.
         charged: Waits that are charged to others, by waiting rank, in ns.

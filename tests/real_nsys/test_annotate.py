@@ -34,7 +34,6 @@ class Run:
 
     Attributes:
         code: The program's exit code.
-        notes: The notes of the capture.
     """
 
     code: int

@@ -4,12 +4,11 @@ import json
 import sys
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner
 
 import nsyswrap.runs
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.cli import cli
 
 PROGRAM = """
 import os, sys, time, nvtx
@@ -40,7 +39,7 @@ def test_a_cell_is_a_run_of_profile(nsys: Nsys, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NSYSWRAP_PROFILER_COST", "0")
     monkeypatch.setenv("NSYSWRAP_DB", str(tmp_path / "history.sqlite"))
-    done = CliRunner().invoke(cli, ["sweep", "grid.toml", "-o", "out"])
+    done = commands.run("sweep", "grid.toml", "-o", "out")
     assert done.exit_code == 0, done.output
     tree = json.loads((tmp_path / "out" / "sweep.json").read_text())
     measured, failed = tree["cells"]

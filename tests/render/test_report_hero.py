@@ -72,6 +72,12 @@ def test_the_second_bar_is_the_step_after_the_plan_on_the_scale_of_the_first() -
     assert [part.width for part in then.parts] == ["49.95"]
 
 
+def test_the_range_after_the_plan_ends_at_the_step_now() -> None:
+    """The cards of the plan say so too."""
+    _, then = hero_of(Interval(78 * MS, 84 * MS, 90 * MS), Interval(50 * MS, 100 * MS, 120 * MS)).bars
+    assert (then.amount, then.range) == ("100 ms", "50 to 111")
+
+
 @pytest.mark.parametrize(("high", "name"), [(90, "after the plan"), (91, "after 1 change of the plan")])
 def test_a_step_whose_range_is_wider_than_a_factor_of_three_is_no_bar(high: int, name: str) -> None:
     assert hero_of(Interval(78 * MS, 84 * MS, 90 * MS), Interval(30 * MS, 50 * MS, high * MS)).bars[1].name == name

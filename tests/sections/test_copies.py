@@ -18,7 +18,7 @@ from export_builder import (
     trace_of,
 )
 from real_captures import RealContext, every_gpu_capture
-from savings import ends_of, saving_of
+from savings import ends_of
 
 from nsyswrap.base.intervals import LabelledSpans
 from nsyswrap.events.api_calls import BLOCKING_COPY
@@ -224,19 +224,6 @@ def test_idle_time_around_a_copy_to_the_cpu_belongs_to_its_kind(size: int, rule:
     """
     table = run_section(idle, find_context(trace_of(read(size))), window(20, 1000)).tables["attribution"]
     assert table.groupby("rule")["idle_ns"].sum().to_dict() == {rule: 60}
-
-
-@pytest.mark.parametrize(
-    ("length", "severity"),
-    [(19, None), (20, "note"), (49, "note"), (50, "warning"), (199, "warning"), (200, "problem")],
-)
-def test_the_severity_of_exposed_copies_follows_their_share(length: int, severity: str | None) -> None:
-    """As for idle time, there is no finding below 2 % of 1000 ns, a warning from 5 %, and a problem from 20 %."""
-    built = ExportBuilder().copy(10, 10 + length, launched=(0, 4)).kernel(10 + length, 990, launched=(4, 6))
-    found = finding(section(trace_of(built)), "copies/exposed")
-    assert (found.severity if found else None) == severity
-    assert found is None or found.lost_ns == length
-    assert found is None or saving_of(found).point == pytest.approx(length, abs=4)
 
 
 @pytest.mark.parametrize(

@@ -139,24 +139,6 @@ def test_short_gaps_are_no_finding() -> None:
     assert only(trace_of(built), end=100_000) is None
 
 
-@pytest.mark.parametrize("call", ["cudaStreamSynchronize", "cudaMemcpy_v3020"])
-def test_waiting_for_something_else_is_not_launch_bound(call: str) -> None:
-    """Between two launches, a call that waits for the GPU blocks the CPU for 59 of the 90 ns of idle time."""
-    built = paced(10, every=100, call=20, length=10)
-    for number in range(10):
-        built.call(call, number * 100 + 31, number * 100 + 90)
-    assert only(trace_of(built)) is None
-
-
-@pytest.mark.parametrize(("until", "is_bound"), [(50, True), (56, True), (59, False)])
-def test_a_little_waiting_is_still_launch_bound(until: int, *, is_bound: bool) -> None:
-    """The wait takes 19, 25 or 28 of the 90 ns of idle time between two launches; 30 % of them are 27."""
-    built = paced(10, every=100, call=20, length=10)
-    for number in range(10):
-        built.call("cudaStreamSynchronize", number * 100 + 31, number * 100 + until)
-    assert (only(trace_of(built)) is not None) is is_bound
-
-
 def test_each_phase_has_its_pace() -> None:
     """In forward the GPU waits for launches, and in the optimizer the CPU runs ahead.
 
@@ -225,14 +207,6 @@ def test_ranks_side_by_side_have_the_pace_of_each(device: int) -> None:
     found = section(trace_of(built))
     assert found.tables["phases"]["median_launch_interval_ns"].tolist() == [100]
     assert {fact.label: fact.value for fact in found.facts}["median_launch_interval_ns"] == 100
-
-
-def test_gpus_of_one_process_have_paces_of_their_own() -> None:
-    """Each of two GPUs has its own thread, as in DataParallel."""
-    built = paced(10, every=100, call=20, length=10)
-    for start in range(30, 1000, 100):
-        built.kernel(start + 20, start + 30, launched=(start, start + 20), device=1)
-    assert section(trace_of(built)).tables["phases"]["median_launch_interval_ns"].tolist() == [100]
 
 
 def test_a_window_without_launches_has_no_phases() -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder, global_id, thread, trace_of
+from export_builder import MAIN, ExportBuilder, global_id, thread, trace_of
 
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
@@ -85,16 +85,11 @@ def test_a_rule_of_the_user_comes_before_the_usual_spellings() -> None:
     }
 
 
-@pytest.mark.parametrize("domain", ["NCCL", "cuBLAS", "cuDNN", "CCCL", "TensorRT", "GIL Trace"])
-def test_ranges_of_libraries_are_no_phases(domain: str) -> None:
+@pytest.mark.parametrize("domain", ["NCCL", "cuBLAS", "cuDNN", "CCCL", "TensorRT", "GIL Trace", "my training"])
+def test_ranges_of_the_program_s_own_domain_are_phases(domain: str) -> None:
     """A range "forward" in the domain of a library is not the forward pass."""
     builder = ExportBuilder().domain(domain, 5).range("forward", 0, 100, domain=5)
-    assert rows_of(context_of(trace_of(builder))) == {}
-
-
-def test_ranges_of_the_program_s_own_domain_are_phases() -> None:
-    builder = ExportBuilder().domain("my training", 5).range("forward", 0, 100, domain=5)
-    assert list(rows_of(context_of(trace_of(builder)))) == ["forward"]
+    assert list(rows_of(context_of(trace_of(builder)))) == ["forward"] * (domain == "my training")
 
 
 def test_cpu_time_belongs_to_the_innermost_phase() -> None:
@@ -177,15 +172,11 @@ def test_collectives_are_not_part_of_those_shares() -> None:
     assert facts_of(context_of(trace_of(builder)))["kernel_share_with_phase"] == 1.0
 
 
-def test_the_first_thread_is_the_main_thread_if_it_has_phases() -> None:
-    """This holds even if another thread has more phases."""
-    builder = ExportBuilder().range("forward", 0, 10).range("data", 0, 100, thread=AUTOGRAD)
-    builder.kernel(50, 60, launched=(5, 6), thread=thread(4713))
-    assert rows_of(context_of(trace_of(builder)))["forward"][2] == 10
-
-
-def test_without_phases_on_the_first_thread_the_thread_with_most_is_the_main_thread() -> None:
-    """The training loop runs in a thread here."""
-    builder = ExportBuilder().range("forward", 0, 100, thread=AUTOGRAD).range("data", 0, 10, thread=thread(4714))
-    builder.kernel(50, 60, launched=(5, 6), thread=thread(4713))
+@pytest.mark.parametrize(("first", "second"), [((MAIN, 10), (AUTOGRAD, 100)), ((AUTOGRAD, 100), (thread(4714), 10))])
+def test_the_main_thread_is_the_first_one_if_it_has_phases_else_the_one_with_most(
+    first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    """The kernel is launched by a thread without phases."""
+    builder = ExportBuilder().range("forward", 0, first[1], thread=first[0])
+    builder.range("data", 0, second[1], thread=second[0]).kernel(50, 60, launched=(5, 6), thread=thread(4713))
     assert rows_of(context_of(trace_of(builder)))["forward"][2] == 10

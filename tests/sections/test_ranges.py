@@ -57,16 +57,6 @@ def test_ranges_that_nest_or_cross_are_found_around_every_call(
     assert sorted(found) == wanted
 
 
-def test_ranges_of_one_thread_that_nest_deeper_than_128_levels_are_left_out() -> None:
-    at = np.arange(130)
-    nesting = RangeNesting(pd.DataFrame({"start": at, "end": 1_000 - at, "thread": 1, "end_thread": 0}))
-    thread, call = CodedIds(np.zeros(1, np.int8), np.ones(1, np.int64)), np.array([500])
-    rows = [
-        int(row) for _, rows in nesting.enclosing(thread, lambda some: Spans(call[some], call[some])) for row in rows
-    ]
-    assert (rows, nesting.left_out) == (list(range(128)), 2)
-
-
 def test_a_projection_is_the_envelope_and_the_union_of_operations_launched_inside() -> None:
     """Two kernels of one range, 10 ns apart on the GPU.
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import run
 from real_captures import RealReport, RealTrace
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.cli import cli
 from nsyswrap.loop.context import find_context
 from nsyswrap.render.json_report import section_tree
 from nsyswrap.report import NO_VERDICT, report_of
@@ -20,11 +19,6 @@ from nsyswrap.trace.tables import OS_CALLS, SPECS, Trace
 
 KEYS = tuple(spec.key for spec in SECTIONS)
 NAMES = ("mnist_counters_python", "ddp_2gpu_slow_links", "cnn_amp", "cuda_graph_node_trace")
-
-
-def run(*arguments: object) -> Result:
-    """Run a command in this process."""
-    return CliRunner().invoke(cli, list(map(str, arguments)))
 
 
 def without(trace: Trace, left_out: frozenset[str]) -> Trace:

@@ -3,18 +3,14 @@
 import cProfile
 import pstats
 
-import numpy as np
 import pytest
 from analysis_fixtures import attributions_of, run_section, window
 from export_builder import ExportBuilder, global_id, trace_of
-from hypothesis import given
-from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, NO_GPU, OLD, RealContext, every_gpu_capture, of_captures
 from savings import saving_of
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
-from nsyswrap.attribution.step_outliers import is_outlier
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
@@ -200,33 +196,6 @@ def test_a_short_excess_is_no_finding() -> None:
         at += LENGTH + more
     found = section(trace_of(built), window(2000, 12_150))
     assert (value(found, "outlier_count"), found.findings) == (1, ())
-
-
-@pytest.mark.parametrize(
-    ("lengths", "expected"),
-    [
-        ([100] * 9 + [110], []),
-        ([100] * 9 + [111], [9]),
-        ([80, 90, 100, 110, 120, 150], []),
-        ([80, 90, 100, 110, 120, 170], [5]),
-        ([100, 300], []),
-        ([], []),
-    ],
-)
-def test_which_steps_are_outliers(lengths: list[int], expected: list[int]) -> None:
-    """An outlier is more than a tenth above the median and above Tukey's fence, 117.5 + 1.5 * 25 in the fourth row."""
-    assert np.flatnonzero(is_outlier(np.array(lengths, np.int64))).tolist() == expected
-
-
-@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=40))
-def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> None:
-    """A step that is longer than an outlier is an outlier, too, and no outlier is as short as the median."""
-    found = is_outlier(np.array(lengths, np.int64))
-    assert found.sum() <= len(lengths) / 2
-    if found.any():
-        least = min(length for length, flag in zip(lengths, found, strict=True) if flag)
-        assert all(flag == (length >= least) for length, flag in zip(lengths, found, strict=True))
-        assert least > np.median(lengths)
 
 
 @every_gpu_capture

@@ -1,6 +1,6 @@
 """The step-time breakdown: each role in a trace that can be checked by eye, its laws, and real captures."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from analysis_fixtures import run_section, window
@@ -15,9 +15,6 @@ from nsyswrap.report import choose_window
 from nsyswrap.sections import step_breakdown
 from nsyswrap.sections.step_breakdown import ROLES
 from nsyswrap.trace.tables import Trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LOADER = thread(4712)
 OTHER_PID = 99
@@ -60,37 +57,27 @@ def test_each_role_takes_what_those_above_leave() -> None:
     }
 
 
-def test_calls_count_on_every_thread() -> None:
-    builder = one_step().kernel(0, 100).call("cudaEventQuery", 500, 600, thread=LOADER)
-    assert step(trace_of(builder)) == {"kernel": 100, "runtime": 100, "other": 800}
-
-
-def test_data_counts_on_the_main_thread_alone() -> None:
-    """The data phase of a thread that prefetches is CPU work of the program (cpu_exec)."""
-    builder = one_step().kernel(0, 100).range("data", 200, 300).range("data", 400, 600, thread=LOADER)
-    assert step(trace_of(builder)) == {"kernel": 100, "dataloader": 100, "cpu_exec": 200, "other": 600}
-
-
-def test_a_range_inside_the_data_phase_does_not_split_it() -> None:
-    builder = one_step().kernel(0, 100).range("data", 200, 500).range("decode", 300, 400)
-    assert step(trace_of(builder)) == {"kernel": 100, "dataloader": 300, "other": 600}
-
-
-def test_a_range_around_the_step_is_no_work() -> None:
-    """An epoch contains steps. A range that starts in a step and ends after it belongs to no step."""
-    builder = one_step().kernel(0, 100).range("epoch 0", -10, 2000).range("async", 500, 1500, thread=LOADER)
-    assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
-
-
-def test_a_batch_inside_the_step_is_no_work() -> None:
-    """In nested loops the range of one iteration does not show what the CPU does."""
-    builder = one_step().kernel(0, 100).range("batch", 100, 900).range("forward", 200, 300)
-    assert step(trace_of(builder)) == {"kernel": 100, "cpu_exec": 100, "other": 800}
-
-
-def test_ranges_of_libraries_are_no_work_of_the_program() -> None:
-    builder = one_step().kernel(0, 100).domain("NCCL", 7).range("ncclAllReduce", 200, 300, domain=7)
-    assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
+@pytest.mark.parametrize(
+    ("add", "roles"),
+    [
+        (lambda made: made.call("cudaEventQuery", 500, 600, thread=LOADER), {"runtime": 100}),
+        # The data phase of a thread that prefetches is CPU work of the program.
+        (
+            lambda made: made.range("data", 200, 300).range("data", 400, 600, thread=LOADER),
+            {"dataloader": 100, "cpu_exec": 200},
+        ),
+        (lambda made: made.range("data", 200, 500).range("decode", 300, 400), {"dataloader": 300}),
+        # An epoch contains steps. A range that starts in a step and ends after it belongs to no step.
+        (lambda made: made.range("epoch 0", -10, 2000).range("async", 500, 1500, thread=LOADER), {}),
+        # In nested loops the range of one iteration does not show what the CPU does.
+        (lambda made: made.range("batch", 100, 900).range("forward", 200, 300), {"cpu_exec": 100}),
+        (lambda made: made.domain("NCCL", 7).range("ncclAllReduce", 200, 300, domain=7), {}),
+    ],
+)
+def test_what_is_work_of_a_step(add: Callable[[ExportBuilder], ExportBuilder], roles: dict[str, int]) -> None:
+    """A step of 1000 ns has a kernel of 100 ns and one thing more."""
+    other = 900 - sum(roles.values())
+    assert step(trace_of(add(one_step().kernel(0, 100)))) == {"kernel": 100, **roles, "other": other}
 
 
 def test_a_graph_traced_as_a_whole_is_kernel_time() -> None:

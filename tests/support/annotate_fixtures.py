@@ -28,12 +28,7 @@ def pythons() -> dict[tuple[int, int], str]:
 
 @dataclass
 class Recorder:
-    """Takes ranges, and keeps each start and end as a line: "+data", "-data".
-
-    Attributes:
-        numbers: Numbers of the ranges that are started next.
-        names: The name of each range by its number.
-    """
+    """Takes ranges, and keeps each start and end as a line: "+data", "-data"."""
 
     domain = DOMAIN
 

@@ -294,7 +294,7 @@ HOSTILE: dict[str, Hostile] = {
     "own loader": Hostile(
         "class Loader(torch.utils.data.DataLoader):\n    def __iter__(self):\n"
         "        for batch in super().__iter__(): yield [batch[0] + 1]\n"
-        "loader = Loader(torch.utils.data.TensorDataset(images.flatten(0, 1)), batch_size=5, shuffle=True)\n"
+        "loader = Loader(torch.utils.data.TensorDataset(images.flatten(0, 1)), batch_size=5)\n"
         "done = 0\nwhile done < STEPS:\n    for (x,) in loader:\n"
         "        loss = F.cross_entropy(model(x), labels[0]); loss.backward(); optimizer.step()\n"
         "        done += 1; print(loss.item())\n"

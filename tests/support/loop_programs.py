@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nsyswrap.loop.nested_pattern import find_step_pattern
+from nsyswrap.loop.step_bounds import StepParts, find_parts
 from nsyswrap.loop.work_sequence import KERNEL, OTHER, TO_DEVICE, TO_HOST, WAIT, WorkSequence, meaning_of_kernel
 
 PROCESS = 7 << 24
@@ -116,6 +118,13 @@ class Program:
             draws=meaning & 32 > 0,
             foreign=np.isin(np.array(kind), [KERNEL]) & (np.array(thread, np.int64) == AUTOGRAD),
         )
+
+
+def parts_of(program: Program) -> StepParts | None:
+    """Return the steps that are found in a program."""
+    sequence = program.sequence()
+    pattern = find_step_pattern(sequence)
+    return None if pattern is None else find_parts(sequence, pattern)
 
 
 def _codes(values: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -98,8 +98,6 @@ class Schedule:
     Attributes:
         begin: Start of each step; the same on all ranks.
         ready: End of loading.
-        starts: Start of each collective.
-        ends: End of each collective.
     """
 
     begin: npt.NDArray[np.int64]

@@ -61,8 +61,8 @@ def test_the_step_alone_of_a_report_is_compared_with_the_measured_one() -> None:
     """So is that of the fixed program."""
     lines = list(PAGE.lines([row(run(20, (19, 21, 22)), run(10, None))]))
     assert lines[:2] == [
-        "| some program | 20.00 | 30.00 | 1.50 | 21.00 (19.00 to 22.00) | +5.0 % | yes |",
-        "| some program, fixed | 10.00 | 30.00 | 3.00 | none |  |  |",
+        "| some program | 20.00 | 10 % | 30.00 | 1.50 | 21.00 (19.00 to 22.00) | +5.0 % | yes |",
+        "| some program, fixed | 10.00 | 10 % | 30.00 | 3.00 | none |  |  |",
     ]
 
 

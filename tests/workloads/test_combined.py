@@ -1,10 +1,11 @@
 """The programs with several faults: they state what they show, and run the same steps whichever fault is fixed."""
 
-import ast
 import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fault_programs import constants
 
 from nsyswrap.rules import RULES
 
@@ -15,29 +16,21 @@ STEPS = 3
 MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",), "": ()}
 
 
-def constants(name: str) -> dict[str, object]:
-    """Return the constants that describe a program, read without running it."""
-    tree = ast.parse((WORKLOADS / "combined" / f"{name}.py").read_text())
-    assert ast.get_docstring(tree)
-    values = {
-        node.targets[0].id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    return {each: ast.literal_eval(values[each]) for each in ("FAULTS", "SHAPE", "LIBRARY")}
+def told(name: str) -> dict[str, Any]:
+    """Return the constants that describe a program."""
+    return {"LIBRARY": "", **constants(WORKLOADS / "combined" / f"{name}.py")}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_has_two_or_three_faults_of_different_rules(name: str) -> None:
-    faults = constants(name)["FAULTS"]
-    assert isinstance(faults, dict)
+    faults = told(name)["FAULTS"]
     assert len(set(faults.values())) == len(faults) in {2, 3}
     assert set(faults.values()) <= set(RULES)
 
 
 def test_there_are_eight_programs_of_different_shape() -> None:
     """Two of the programs run the training loop of a library."""
-    found = [constants(name) for name in NAMES]
+    found = [told(name) for name in NAMES]
     assert len({str(each["SHAPE"]) for each in found}) == len(found) >= 8
     assert {str(each["LIBRARY"]) for each in found} == set(MODULES)
 
@@ -49,13 +42,12 @@ def test_a_program_does_the_same_steps_with_all_faults_and_with_none(
     name: str, events: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program runs small steps on a CPU, and its output says what was fixed."""
-    described = constants(name)
+    described = told(name)
     for module in MODULES[str(described["LIBRARY"])]:
         pytest.importorskip(module)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     program = importlib.import_module(f"combined.{name}")
     faults = described["FAULTS"]
-    assert isinstance(faults, dict)
     for fixed in ([], sorted(faults)):
         events.clear()
         switches = [word for each in fixed for word in ("--fix", each)]

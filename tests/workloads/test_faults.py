@@ -1,6 +1,5 @@
 """The planted faults: programs that state what they show, and run the same steps with and without their fault."""
 
-import ast
 import importlib
 import importlib.util
 import subprocess
@@ -8,20 +7,18 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from fault_programs import constants, find_programs
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 SHARED = {
-    *("held_out", "__init__", "training", "samples", "batches", "models", "compiling", "gpt"),
+    *("held_out", "language_models", "__init__", "training", "samples", "batches", "models", "compiling"),
     *("ranks", "trainer_loop", "lightning_loop", "disk", "texts", "control_group", "servers"),
 }
 NAMES = sorted(path.stem for path in (WORKLOADS / "faults").glob("*.py") if path.stem not in SHARED)
-HELD_OUT = {
-    each.name: each
-    for each in importlib.import_module("fault_programs").find_programs(WORKLOADS / "faults")
-    if each.module
-}
+OF_SEVERAL = {each.name: each for each in find_programs(WORKLOADS / "faults") if each.module}
 STEPS = 3
 # These programs start processes, in which a test's replacements have no effect.
 IN_PROCESSES = {"exposed_communication", "one_bucket", "one_shard"}
@@ -40,21 +37,14 @@ NEEDS = dict.fromkeys(("tokenized_in_the_step", "candidates_tokenized"), ("trans
 USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}
 
 
-def constants(name: str) -> dict[str, object]:
-    """Return the constants that describe a program, read without running it."""
-    tree = ast.parse((WORKLOADS / "faults" / f"{name}.py").read_text())
-    assert ast.get_docstring(tree)
-    values = {
-        node.targets[0].id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    return {each: ast.literal_eval(values[each]) for each in ("EXPECTS", "SHAPE", "LIBRARY")}
+def told(name: str) -> dict[str, Any]:
+    """Return the constants that describe a program."""
+    return {"LIBRARY": "", **constants(WORKLOADS / "faults" / f"{name}.py")}
 
 
 def missing_libraries(name: str) -> list[str]:
     """Return the libraries that a program needs and that are not installed."""
-    library = HELD_OUT[name].library if name in HELD_OUT else str(constants(name)["LIBRARY"])
+    library = OF_SEVERAL[name].library if name in OF_SEVERAL else str(told(name)["LIBRARY"])
     needed = (*MODULES.get(library, ()), *NEEDS.get(name, ()))
     return [module for module in needed if importlib.util.find_spec(module) is None]
 
@@ -78,8 +68,7 @@ def run_or_skip(program: ModuleType, arguments: list[str]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_plants_one_fault_and_fixes_it(name: str) -> None:
     """A program expects one rule with the fault, and none without it."""
-    expects = constants(name)["EXPECTS"]
-    assert isinstance(expects, dict)
+    expects = told(name)["EXPECTS"]
     assert set(expects) == {"", "--fixed"}
     assert len(expects[""]) == 1
     assert "/" in expects[""][0]
@@ -88,16 +77,16 @@ def test_a_program_plants_one_fault_and_fixes_it(name: str) -> None:
 
 def test_each_program_has_a_shape_of_its_own() -> None:
     """The shape is one phrase for a table. The tests know the modules of each library."""
-    shapes = [str(constants(name)["SHAPE"]) for name in NAMES] + [each.shape for each in HELD_OUT.values()]
+    shapes = [str(told(name)["SHAPE"]) for name in NAMES] + [each.shape for each in OF_SEVERAL.values()]
     assert len(set(shapes)) == len(shapes)
     assert not [shape for shape in shapes if not shape or "|" in shape or shape.endswith(".")]
-    libraries = {constants(name)["LIBRARY"] for name in NAMES} | {each.library for each in HELD_OUT.values()}
+    libraries = {told(name)["LIBRARY"] for name in NAMES} | {each.library for each in OF_SEVERAL.values()}
     assert libraries == {"", *MODULES}
 
 
 @pytest.mark.usefixtures("shared")
 @pytest.mark.filterwarnings("ignore:::lightning", "ignore:::transformers", "ignore:::torch")
-@pytest.mark.parametrize("name", [*(name for name in NAMES if name not in IN_PROCESSES), *HELD_OUT])
+@pytest.mark.parametrize("name", [*(name for name in NAMES if name not in IN_PROCESSES), *OF_SEVERAL])
 def test_both_forms_do_the_same_steps(
     name: str, events: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,11 +96,13 @@ def test_both_forms_do_the_same_steps(
         monkeypatch.setenv(variable, "1")
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_COMPILE_THREADS"):
         monkeypatch.delenv(variable, raising=False)
-    program = importlib.import_module("faults.held_out" if name in HELD_OUT else f"faults.{name}")
+    program = importlib.import_module(f"faults.{OF_SEVERAL[name].module if name in OF_SEVERAL else name}")
     opened = {}
     for form in ("", "--fixed"):
+        if state := sys.modules.get("accelerate.state"):  # one process has one precision
+            state.AcceleratorState._reset_state(reset_partial_state=True)  # noqa: SLF001 - its own tests use it
         events.clear()
-        words = [name] if name in HELD_OUT else []
+        words = [name] if name in OF_SEVERAL else []
         run_or_skip(program, [*words, *form.split(), "--steps", str(STEPS), "--device", "cpu"])
         assert capsys.readouterr().out.count("\n") == 1
         steps = [each for each in events if each[1:].startswith("batch ")]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare nsyswrap's step-time breakdown with PyTorch's own profiler: `breakdown_table.py report.json trace.json`.
 
 The first is nsyswrap's report of the training loop under nsys, the second the trace of the same loop under

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare the work that names and grids show with tensors of known sizes: `known_table.py EXPORT OUTPUT RAW.csv`.
 
 EXPORT is a capture of `known_work.py`, OUTPUT what it printed, and RAW.csv what ncu counted in its measured parts, with

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Run operators on tensors of known sizes, to check what a report infers from the names and grids of their kernels.
 
 Each runs in a range `case NAME`, its measured part in a range `measured`. Its true bytes and operations are printed as

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare nsyswrap's theoretical occupancy with Nsight Compute's, launch by launch: `occupancy_table.py RAW.csv...`.
 
 RAW.csv is `ncu --import REPORT --csv --page raw --print-units base` of a report with the sections LaunchStats and

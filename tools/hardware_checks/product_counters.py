@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Compare operations and rate of large products in a report with the counters of ncu, on a GPU.
 
     python tools/hardware_checks/product_counters.py --out FOLDER [KIND ...]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Train one linear layer whose products are of large square matrices: `product_loop.py KIND`, as bfloat16 or tf32.
 
 Each step multiplies three times: forward, and the gradients of the input and of the weight. The program waits after

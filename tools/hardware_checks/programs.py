@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Small PyTorch programs whose kernels are checked against hardware: one case each, a few steps, random data.
 
 `python programs.py --case encoder_bf16` runs one, `python programs.py --list` names them.

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Kernels of many shapes, to check theoretical occupancy against Nsight Compute: threads, registers, shared memory.
 
 Each shape is compiled as a kernel of its own, `shape_<threads>_<registers>_<KiB>`, and launched once by CuPy.

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a module beside programs, not a package
 """Evaluate a trace of PyTorch's profiler by the definitions of its TensorBoard plugin.
 
 The plugin is no longer maintained. Its definitions are in docs/sections/step_breakdown.md: a nanosecond of a step goes

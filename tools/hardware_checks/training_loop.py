@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """One training loop for two profilers: under nsys as it is, or with --trace FILE under PyTorch's own profiler.
 
 Both runs take the same steps and mark the same phases, as NVTX ranges for one and as annotations for the other.

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """One Markdown table of many programs: `verify_table.py verify_*.json`, as `verify-tensor-cores --format json` writes.
 
 `verify_table.py --into docs/kernel_names.md verify_*.json` writes it into a page, between two marks.

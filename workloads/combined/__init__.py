@@ -7,8 +7,7 @@ Start them from the folder above, so that they find the modules that all workloa
     python -m combined.pictures --fix workers                      with one of them fixed
     python -m combined.pictures --fix workers --fix optimizer      with none left
 
-Each begins with a docstring that says what it shows, and with three constants. SHAPE says in what kind of program the
-faults sit. LIBRARY names the library whose training loop runs, and is empty where the loop is the program's own. FAULTS
-holds the rule of each fault by the name of its switch. On a CPU the programs run with small sizes, and do not show the
-faults.
+Each begins with a docstring that says what it shows, and with constants. SHAPE says in what kind of program the faults
+sit. LIBRARY names the library whose training loop runs, where it is not the program's own. FAULTS holds the rule of
+each fault by the name of its switch. On a CPU the programs run with small sizes, and do not show the faults.
 """

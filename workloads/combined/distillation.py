@@ -12,7 +12,6 @@ from torch.nn import functional
 from combined import switches
 
 SHAPE = "a network that learns from another one; inputs made on the GPU"
-LIBRARY = ""
 FAULTS = {"tf32": "tensor_cores/not_used", "cache": "memory/churn"}
 
 ROWS, WIDTH, LAYERS, STEPS = 2048, 3072, 4, 24

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHAPE = "linear layers and norms behind a loader; its processes start with each short epoch"
-LIBRARY = ""
 FAULTS = {"kept": "data/worker_start", "optimizer": "optimizer/many_kernels"}
 
 WIDTH, LAYERS, EPOCH, STEPS = 2048, 20, 6, 36

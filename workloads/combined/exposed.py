@@ -9,7 +9,6 @@ from faults import batches
 from combined import switches
 
 SHAPE = "linear layers; one large copy from pinned memory before each step"
-LIBRARY = ""
 FAULTS = {"tf32": "tensor_cores/not_used", "ahead": "copies/exposed"}
 
 STEPS = 20

@@ -11,7 +11,6 @@ from torch.nn import functional
 from combined import switches
 
 SHAPE = "a transformer encoder; one large copy a step and one wait for each parameter"
-LIBRARY = ""
 FAULTS = {"pinned": "copies/pageable", "norms": "synchronization/in_step"}
 
 ROWS, TOKENS, WIDTH, LAYERS, STEPS = 32, 512, 1024, 3, 24

@@ -12,7 +12,6 @@ from torch.nn import functional
 from combined import switches
 
 SHAPE = "convolutions in bfloat16; their layout, their copies and their log"
-LIBRARY = ""
 FAULTS = {"layout": "tensor_cores/layout", "pinned": "copies/pageable", "norms": "synchronization/in_step"}
 
 IMAGES, CHANNELS, SIDE, LAYERS, STEPS = 64, 128, 56, 8, 24

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHAPE = "convolutions behind a loader of pictures"
-LIBRARY = ""
 FAULTS = {"workers": "idle/data_wait", "optimizer": "optimizer/many_kernels"}
 
 IMAGES, SIDE, CHANNELS, LAYERS, STEPS = 32, 48, 128, 20, 24

@@ -12,7 +12,6 @@ from torch.nn import functional
 from combined import switches
 
 SHAPE = "many tables of embeddings and linear layers; three faults"
-LIBRARY = ""
 FAULTS = {
     "optimizer": "optimizer/many_kernels",
     "pinned": "copies/pageable",

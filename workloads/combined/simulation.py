@@ -11,7 +11,6 @@ from torch import Tensor
 from combined import switches
 
 SHAPE = "a simulation in elementwise operators, and linear layers that learn from it"
-LIBRARY = ""
 FAULTS = {"graph": "launches/launch_bound", "cache": "memory/churn"}
 
 WIDTH, ROWS, INSTANTS, STEPS = 4096, 4096, 300, 20

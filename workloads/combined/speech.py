@@ -12,7 +12,6 @@ from torch.nn import functional
 from combined import switches
 
 SHAPE = "a recurrent network over long sequences; one large copy a step, and an allocator that keeps nothing"
-LIBRARY = ""
 FAULTS = {"pinned": "copies/pageable", "cache": "memory/churn"}
 
 ROWS, INSTANTS, FEATURES, HIDDEN, LAYERS, STEPS = 64, 200, 2048, 1024, 2, 24

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHAPE = "linear layers and norms behind a loader; three faults"
-LIBRARY = ""
 FAULTS = {
     "workers": "idle/data_wait",
     "norms": "synchronization/in_step",

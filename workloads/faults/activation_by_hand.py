@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from faults import training
 
 SHAPE = "linear layers with GELU by hand, trained in bfloat16"
-LIBRARY = ""
 EXPECTS = {"": ("compute/activation_by_parts",), "--fixed": ()}
 
 WIDTH, ROWS, LAYERS = 2048, 32768, 4

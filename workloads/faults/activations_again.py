@@ -10,7 +10,6 @@ from torch.utils.checkpoint import checkpoint
 from faults import models, training
 
 SHAPE = "a transformer encoder with a checkpoint around each layer, trained in bfloat16"
-LIBRARY = ""
 EXPECTS = {"": ("compute/recomputation",), "--fixed": ()}
 
 WIDTH, LAYERS, ROWS, TOKENS = 1024, 8, 64, 512

@@ -9,7 +9,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers; the end of each step empties the cache"
-LIBRARY = ""
 EXPECTS = {"": ("memory/churn",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096

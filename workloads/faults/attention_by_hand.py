@@ -10,7 +10,6 @@ from torch.nn import functional
 from faults import training
 
 SHAPE = "attention over 2,048 tokens with a triangular mask, trained in bfloat16"
-LIBRARY = ""
 EXPECTS = {"": ("compute/attention_by_parts",), "--fixed": ()}
 
 WIDTH, HEAD, LAYERS, ROWS, TOKENS = 1024, 64, 4, 8, 2048

@@ -14,7 +14,6 @@ from faults import training
 from faults.training import Run
 
 SHAPE = "convolutions and a moving average of the weights; every second step writes three files"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/checkpoint",), "--fixed": ()}
 

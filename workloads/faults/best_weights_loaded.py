@@ -15,7 +15,6 @@ from torch import nn
 from faults import training
 
 SHAPE = "an autoencoder; every third step loads the best weights from a file"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/checkpoint",), "--fixed": ()}
 

@@ -11,7 +11,6 @@ from faults import texts, training
 from faults.training import Run
 
 SHAPE = "embeddings that rank candidates; each step decodes and encodes the candidates one by one"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/tokenizer",), "--fixed": ()}
 

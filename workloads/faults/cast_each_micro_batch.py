@@ -12,7 +12,6 @@ from torch.nn import functional
 from faults import training
 
 SHAPE = "linear layers trained in three micro-batches a step, under autocast"
-LIBRARY = ""
 EXPECTS = {"": ("compute/repeated_casts",), "--fixed": ()}
 
 MICRO_BATCHES, WIDTH, ROWS, LAYERS = 3, 8192, 512, 3

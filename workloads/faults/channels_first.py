@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from faults import training
 
 SHAPE = "convolutions in bfloat16; the layout of images and weights"
-LIBRARY = ""
 EXPECTS = {"": ("tensor_cores/layout",), "--fixed": ()}
 
 IMAGES, CHANNELS, SIDE, LAYERS = 128, 128, 56, 8

@@ -11,7 +11,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers; each step collects garbage among a table of many rows"
-LIBRARY = ""
 EXPECTS = {"": ("idle/garbage_collection",), "--fixed": ()}
 
 WIDTH, ROWS, OBJECTS = 4096, 4096, 300_000

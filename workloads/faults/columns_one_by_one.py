@@ -12,7 +12,6 @@ from faults import training
 from faults.training import Run
 
 SHAPE = "one large product a step, then a thousand tiny kernels that were launched while it ran"
-LIBRARY = ""
 EXPECTS = {"": ("gpu/between_operations",), "--fixed": ()}
 
 ROWS, WIDTH, COLUMNS, PRODUCTS, STEPS = 8192, 8192, 256, 6, 16

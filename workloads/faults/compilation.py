@@ -12,7 +12,6 @@ from torch import Tensor
 from faults import training
 
 SHAPE = "linear layers behind a kernel with a number in its code; each step compiles"
-LIBRARY = ""
 EXPECTS = {"": ("modules/in_window",), "--fixed": ()}
 
 WIDTH, ROWS, STEPS = 4096, 4096, 20

@@ -9,7 +9,6 @@ from torch import nn
 from faults import training
 
 SHAPE = "depthwise convolutions in bfloat16, trained; the layout of images and weights"
-LIBRARY = ""
 EXPECTS = {"": ("compute/depthwise",), "--fixed": ()}
 
 IMAGES, CHANNELS, SIDE, LAYERS, KERNEL = 64, 256, 56, 6, 7

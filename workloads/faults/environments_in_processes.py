@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from faults import servers, training
 
 SHAPE = "a policy that plays; each step waits for environments in other processes"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/outside_wait",), "--fixed": ()}
 

@@ -18,7 +18,6 @@ from faults import training
 from faults.training import Run
 
 SHAPE = "convolutions before wide layers on two GPUs; all gradients are summed after the backward pass"
-LIBRARY = ""
 EXPECTS = {"": ("communication/exposed",), "--fixed": ()}
 GPUS = 2
 

@@ -7,7 +7,6 @@ while this one trains.
 from faults import batches, training
 
 SHAPE = "linear layers; one large copy from pinned memory before each step"
-LIBRARY = ""
 EXPECTS = {"": ("copies/exposed",), "--fixed": ()}
 
 

@@ -12,7 +12,6 @@ from faults import models, training
 from faults.training import Run
 
 SHAPE = "convolutions without training; the copies go from the GPU to the host"
-LIBRARY = ""
 EXPECTS = {"": ("copies/pageable",), "--fixed": ()}
 
 CHANNELS, LAYERS, SIDE, IMAGES, STEPS = 128, 24, 56, 128, 30

@@ -6,7 +6,6 @@ The training waits for it in each step. Fixed, twelve processes share the same w
 from faults import samples, training
 
 SHAPE = "linear layers behind a loader; one process prepares the batches"
-LIBRARY = ""
 EXPECTS = {"": ("idle/data_wait",), "--fixed": ()}
 
 

@@ -9,7 +9,6 @@ import torch
 from faults import disk, training
 
 SHAPE = "linear layers; each batch is read from files that no cache holds"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/file_reads",), "--fixed": ()}
 

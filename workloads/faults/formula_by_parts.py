@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHAPE = "a formula without a network, in a dozen elementwise operators"
-LIBRARY = ""
 EXPECTS = {"": ("compute/unfused",), "--fixed": ()}
 
 NUMBERS = 1 << 26

@@ -15,7 +15,6 @@ from faults import training
 from faults.training import Run
 
 SHAPE = "large products, then a deep stack of small layers; each layer is a CUDA graph"
-LIBRARY = ""
 EXPECTS = {"": ("gpu/between_operations",), "--fixed": ()}
 
 WIDTH, PRODUCTS, CELLS, LAYERS, STEPS = 8192, 2, 1 << 18, 400, 16

@@ -12,7 +12,6 @@ from faults import training
 from faults.training import Run
 
 SHAPE = "a network that learns from all that it saw; tensors that grow, in a bounded share of the memory"
-LIBRARY = ""
 EXPECTS = {"": ("memory/churn",), "--fixed": ()}
 
 WIDTH, ROWS, FIELDS, MORE, STEPS = 4096, 4096, 12, 512, 30

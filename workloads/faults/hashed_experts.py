@@ -12,7 +12,6 @@ from faults import training
 from faults.training import Run
 
 SHAPE = "a mixture of experts; one wait for each expert of each layer of the forward pass"
-LIBRARY = ""
 EXPECTS = {"": ("synchronization/in_step",), "--fixed": ()}
 
 EXPERTS, LAYERS, TOKENS, WIDTH, BATCHES, STEPS = 8, 4, 32768, 1024, 4, 20

@@ -7,7 +7,6 @@
 Models of libraries are made from their settings, without a download.
 """
 
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -70,7 +69,7 @@ def train_parts(run: Run, model: nn.Module, losses: list[Callable[[], Tensor]]) 
         with common.phase("optimizer"):
             optimizer.step()
             optimizer.zero_grad()
-    return float(loss)
+    return float(loss.detach())
 
 
 def tokens(run: Run, vocabulary: int, rows: int, length: int) -> Tensor:
@@ -168,7 +167,7 @@ def norms_of_qwen(run: Run) -> float:
     """Train Qwen 3 with the norms of the library; fixed, with those of PyTorch."""
     from transformers import Qwen3Config, Qwen3ForCausalLM  # noqa: PLC0415
 
-    from faults.norms_of_llama import fuse_norms  # noqa: PLC0415
+    from faults.language_models import fuse_norms  # noqa: PLC0415
 
     width, head = run.size(1024), run.size(128, 16)
     settings = Qwen3Config(
@@ -255,12 +254,12 @@ def casts_of_trainer(run: Run) -> float:
     from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: PLC0415
     from transformers import GPT2LMHeadModel  # noqa: PLC0415
 
-    from faults import gpt, trainer_loop  # noqa: PLC0415
+    from faults import language_models, trainer_loop  # noqa: PLC0415
 
-    settings = gpt.config(run, 4096, 3, 512)
+    settings = language_models.config(run, 4096, 3, 512)
     model = GPT2LMHeadModel(settings).to(run.device)
     forgetting = register_optimizer_step_post_hook(lambda *_: torch.clear_autocast_cache())
-    batches = [gpt.batch(run, settings, 1) for _ in range(4)]
+    batches = [language_models.batch(run, settings.vocab_size, 1, 512) for _ in range(4)]
     chosen = {"bf16": True, "gradient_accumulation_steps": len(batches), "optim": "sgd"}
     try:
         with torch.autocast(run.device.type, HALF) if run.fixed else nullcontext():
@@ -362,12 +361,8 @@ def colours_by_parts(run: Run) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program that is named first, and print the last loss."""
-    name, *options = sys.argv[1:] if arguments is None else arguments
-    if name not in HELD_OUT:
-        raise SystemExit(f"{name} is none of {', '.join(HELD_OUT)}")
-    run = training.started(__doc__, options)
-    print(f"loss {globals()[name](run):.4f}")
+    """Run the program that is named first, and print its loss."""
+    training.run_named(__doc__, {name: globals()[name] for name in HELD_OUT}, arguments)
 
 
 if __name__ == "__main__":

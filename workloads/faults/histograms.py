@@ -14,7 +14,6 @@ from faults import training
 from faults.training import Run
 
 SHAPE = "an autoencoder; every eighth step reads all weights and counts on the host"
-LIBRARY = ""
 EXPECTS = {"": ("steps/uneven",), "--fixed": ()}
 
 WIDTH, NARROW, ROWS, EVERY, BINS = 4096, 256, 8192, 8, 64

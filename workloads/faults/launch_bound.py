@@ -10,7 +10,6 @@ from torch import Tensor
 from faults import training
 
 SHAPE = "a simulation without a network, in elementwise operators"
-LIBRARY = ""
 EXPECTS = {"": ("launches/launch_bound",), "--fixed": ()}
 
 CELLS, INSTANTS, STEPS = 1 << 20, 300, 20

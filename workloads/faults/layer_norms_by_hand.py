@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from faults import training
 
 SHAPE = "linear layers with layer norms by hand, trained in bfloat16"
-LIBRARY = ""
 EXPECTS = {"": ("compute/norm_by_parts",), "--fixed": ()}
 
 WIDTH, ROWS, LAYERS = 1024, 32768, 4

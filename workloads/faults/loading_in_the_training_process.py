@@ -6,7 +6,6 @@ Fixed, twelve loader processes do the same work beside it.
 from faults import samples, training
 
 SHAPE = "linear layers behind a loader without processes"
-LIBRARY = ""
 EXPECTS = {"": ("idle/data_work",), "--fixed": ()}
 
 

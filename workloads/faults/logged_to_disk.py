@@ -11,7 +11,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers; each step writes a file and waits for the disk"
-LIBRARY = ""
 EXPECTS = {"": ("idle/file_io",), "--fixed": ()}
 
 WIDTH, ROWS, BYTES = 4096, 4096, 16 << 20

@@ -11,7 +11,6 @@ from torch.nn import functional
 from faults import training
 
 SHAPE = "a classifier over 32,768 classes, with its loss by hand, trained in bfloat16"
-LIBRARY = ""
 EXPECTS = {"": ("compute/loss_by_parts",), "--fixed": ()}
 
 ROWS, WIDTH, CLASSES = 8192, 512, 32768

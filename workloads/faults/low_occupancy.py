@@ -11,7 +11,6 @@ from torch import Tensor
 from faults import training
 
 SHAPE = "a kernel of its own, by hand; blocks that reserve too much shared memory"
-LIBRARY = ""
 EXPECTS = {"": ("occupancy/low",), "--fixed": ()}
 
 VALUES, BLOCK, HOPS = 1 << 24, 64, 256

@@ -9,7 +9,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers; ranges around plain Python in each step"
-LIBRARY = ""
 EXPECTS = {"": ("capture/overhead",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 3072

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from faults import disk, training
 
 SHAPE = "a recommender; each step looks up scattered rows of a mapped table that no cache holds"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/page_faults",), "--fixed": ()}
 

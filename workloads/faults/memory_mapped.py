@@ -13,7 +13,6 @@ import torch
 from faults import disk, training
 
 SHAPE = "linear layers; each batch lies in a memory-mapped file that no cache holds"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/page_faults",), "--fixed": ()}
 

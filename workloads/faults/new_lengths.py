@@ -11,7 +11,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from faults import models, training
 
 SHAPE = "an encoder; every fourth step meets a new length, for which a library compiles attention"
-LIBRARY = ""
 EXPECTS = {"": ("modules/in_window",), "--fixed": ()}
 
 WIDTH, LAYERS, ROWS, STEPS = 1024, 6, 32, 24

@@ -8,7 +8,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers in float32 without TF32"
-LIBRARY = ""
 EXPECTS = {"": ("tensor_cores/not_used",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096

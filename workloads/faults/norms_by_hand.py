@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from faults import compiling, training
 
 SHAPE = "gated linear layers with norms by hand, trained in bfloat16"
-LIBRARY = ""
 EXPECTS = {"": ("compute/norm_by_parts",), "--fixed": ()}
 
 WIDTH, ROWS, LAYERS = 2048, 32768, 4

@@ -11,7 +11,6 @@ from torch.nn import functional
 from faults import models, training
 
 SHAPE = "a language model over a vocabulary of 50,257, trained in bfloat16"
-LIBRARY = ""
 EXPECTS = {"": ("compute/misaligned",), "--fixed": ()}
 
 VOCABULARY, MULTIPLE = 50_257, 64

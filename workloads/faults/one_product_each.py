@@ -13,7 +13,6 @@ from faults import graph_for_each_layer, training
 from faults.training import Run
 
 SHAPE = "a mixture of experts without training, in a CUDA graph; one small product for each expert"
-LIBRARY = ""
 EXPECTS = {"": ("compute/small_matrices",), "--fixed": ()}
 
 EXPERTS, ROWS, WIDTH, LAYERS = 64, 128, 512, 8

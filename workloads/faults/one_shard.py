@@ -14,7 +14,6 @@ from faults import ranks, training
 from faults.training import Run
 
 SHAPE = "residual blocks with sharded weights on two GPUs; gathered at the start, scattered at the end"
-LIBRARY = ""
 EXPECTS = {"": ("communication/exposed",), "--fixed": ()}
 GPUS = 2
 

@@ -14,7 +14,6 @@ from faults import training
 from faults.training import Run
 
 SHAPE = "a decoder that writes text; inference, token by token, with kept keys and values"
-LIBRARY = ""
 EXPECTS = {"": ("launches/launch_bound",), "--fixed": ()}
 
 VOCABULARY, WIDTH, LAYERS, ROWS, KEPT, TOKENS, STEPS = 4096, 1024, 8, 8, 256, 24, 12

@@ -8,7 +8,6 @@ from torch import nn, optim
 from faults import training
 
 SHAPE = "linear layers and norms; Adam from torch.optim, tensor by tensor"
-LIBRARY = ""
 EXPECTS = {"": ("optimizer/many_kernels",), "--fixed": ()}
 
 LAYERS, WIDTH, ROWS, STEPS = 24, 1024, 16384, 20

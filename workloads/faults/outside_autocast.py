@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from faults import training
 
 SHAPE = "linear layers under autocast; one part of the step lies outside it"
-LIBRARY = ""
 EXPECTS = {"": ("tensor_cores/not_used",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096

@@ -7,7 +7,6 @@ block the host.
 from faults import batches, training
 
 SHAPE = "linear layers; one large copy a step, to the GPU"
-LIBRARY = ""
 EXPECTS = {"": ("copies/pageable",), "--fixed": ()}
 
 

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from faults import control_group, training
 
 SHAPE = "linear layers, several small batches a step; a container with a part of a core"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/cpu_quota",), "--fixed": ()}
 

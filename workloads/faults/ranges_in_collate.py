@@ -12,7 +12,6 @@ from faults import models, training
 from faults.training import Run
 
 SHAPE = "a transformer encoder; ranges in the collate function of a loader without processes of its own"
-LIBRARY = ""
 EXPECTS = {"": ("capture/overhead",), "--fixed": ()}
 
 RECORDS, FIELDS, WIDTH, LAYERS, STEPS = 64, 128, 1024, 6, 12

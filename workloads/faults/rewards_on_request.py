@@ -12,7 +12,6 @@ import torch
 from faults import servers, training
 
 SHAPE = "linear layers; each step waits for the answer of a server"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/outside_wait",), "--fixed": ()}
 

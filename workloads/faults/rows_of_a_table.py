@@ -13,7 +13,6 @@ from torch import nn
 from faults import disk, training
 
 SHAPE = "an autoencoder; each batch gathers scattered rows of one large file that no cache holds"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/file_reads",), "--fixed": ()}
 

@@ -10,7 +10,6 @@ from torch.nn import functional
 from faults import training
 
 SHAPE = "linear layers in bfloat16 that get the samples of a batch one by one"
-LIBRARY = ""
 EXPECTS = {"": ("compute/small_batches",), "--fixed": ()}
 
 SAMPLES, ROWS, WIDTH, LAYERS = 32, 64, 8192, 3

@@ -11,7 +11,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers; each fourth step saves the weights with torch.save"
-LIBRARY = ""
 EXPECTS = {"": ("host/checkpoint",), "--fixed": ()}
 
 WIDTH, ROWS, EVERY = 2048, 8192, 4

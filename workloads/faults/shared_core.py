@@ -14,7 +14,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers, eight batches a step; a process that computes on the same core"
-LIBRARY = ""
 EXPECTS = {"": ("idle/off_cpu",), "--fixed": ()}
 
 # Small enough that the CPU sets the pace, also on a large GPU.

@@ -8,7 +8,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers over a slice of a table in bfloat16, without its first column"
-LIBRARY = ""
 EXPECTS = {"": ("compute/older_kernel",), "--fixed": ()}
 
 ROWS, WIDTH, LAYERS, SPARE = 16384, 4096, 1, 8

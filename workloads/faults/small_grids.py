@@ -9,7 +9,6 @@ import torch
 from faults import training
 
 SHAPE = "a softmax without training, row by row"
-LIBRARY = ""
 EXPECTS = {"": ("occupancy/small_grid",), "--fixed": ()}
 
 ROWS, WIDTH = 132, 1 << 20

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from faults import training
 
 SHAPE = "eight tables with many lookups each, and a small network"
-LIBRARY = ""
 EXPECTS = {"": ("compute/sorted_gradient",), "--fixed": ()}
 
 TABLES, ENTRIES, WIDTH, ROWS, EACH = 8, 200_000, 64, 65536, 4

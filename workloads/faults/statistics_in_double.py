@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from faults import training
 
 SHAPE = "linear layers on rows that are whitened on the GPU"
-LIBRARY = ""
 EXPECTS = {"": ("compute/double",), "--fixed": ()}
 
 ROWS, WIDTH, LAYERS = 16384, 2048, 2

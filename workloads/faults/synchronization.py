@@ -10,7 +10,6 @@ from torch import Tensor
 from faults import training
 
 SHAPE = "linear layers; one wait for each parameter, between backward pass and optimizer"
-LIBRARY = ""
 EXPECTS = {"": ("synchronization/in_step",), "--fixed": ()}
 
 LAYERS, WIDTH, ROWS = 24, 2048, 8192

@@ -9,7 +9,6 @@ import torch
 from faults import texts, training
 
 SHAPE = "linear layers over counts of words; a tokenizer runs in each step"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/tokenizer",), "--fixed": ()}
 

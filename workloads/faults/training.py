@@ -6,8 +6,9 @@ than a step ahead. So the cost of a fault shows in comparison with a run without
 
 import argparse
 import os
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,7 +30,6 @@ class Run:
     """Settings of a run.
 
     Attributes:
-        device: Where to compute.
         fixed: Whether to leave the fault out.
     """
 
@@ -63,6 +63,20 @@ def started(description: str | None, arguments: list[str] | None, steps: int = S
         # Threads that share the cores with the profiler would delay one another.
         torch.set_num_threads(1)
     return Run(chosen.steps, device, chosen.fixed)
+
+
+def run_named(
+    description: str | None, programs: Mapping[str, Callable[[Run], float]], arguments: list[str] | None
+) -> None:
+    """Run the program of a module with several that the command line names first, and print its loss.
+
+    Raises:
+        SystemExit: It has none of this name.
+    """
+    name, *options = [*(sys.argv[1:] if arguments is None else arguments), ""]
+    if name not in programs:
+        raise SystemExit(f"name one of {', '.join(programs)}")
+    print(f"loss {programs[name](started(description, options[:-1])):.4f}")
 
 
 class Pace:

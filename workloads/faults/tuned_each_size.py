@@ -10,7 +10,6 @@ from torch.nn import functional
 from faults import models, training
 
 SHAPE = "convolutions in bfloat16 on images of a new size in each step"
-LIBRARY = ""
 EXPECTS = {"": ("compute/autotuning",), "--fixed": ()}
 
 IMAGES, CHANNELS, LAYERS, SIDE, SIZES = 64, 64, 4, 96, 151

@@ -10,7 +10,6 @@ import torch
 from faults import training
 
 SHAPE = "linear layers; every eighth step collects garbage"
-LIBRARY = ""
 EXPECTS = {"": ("steps/uneven",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096

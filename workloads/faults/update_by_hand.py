@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from faults import models, training
 
 SHAPE = "convolutions; the update is the program's own, with a moving average of the weights"
-LIBRARY = ""
 EXPECTS = {"": ("optimizer/many_kernels",), "--fixed": ()}
 
 CHANNELS, LAYERS, SIDE, IMAGES, STEPS = 128, 48, 28, 256, 16

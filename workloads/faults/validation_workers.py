@@ -12,7 +12,6 @@ from faults import models, training
 from faults.training import Run
 
 SHAPE = "an encoder; the processes are those of the validation now and then, not of the training"
-LIBRARY = ""
 EXPECTS = {"": ("data/worker_start",), "--fixed": ()}
 
 WIDTH, LAYERS, ROWS, TOKENS, WORKERS, EVERY, BATCHES = 1024, 6, 32, 256, 6, 8, 4

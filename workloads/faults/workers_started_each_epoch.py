@@ -6,7 +6,6 @@ Fixed, persistent_workers=True keeps them. The samples themselves cost nothing.
 from faults import samples, training
 
 SHAPE = "linear layers behind a loader; its processes start with each short epoch"
-LIBRARY = ""
 EXPECTS = {"": ("data/worker_start",), "--fixed": ()}
 
 BATCHES = 8

@@ -13,7 +13,6 @@ from torch import nn
 from faults import control_group, training
 
 SHAPE = "a recurrent network; processes beside it use up the CPU time of their container"
-LIBRARY = ""
 GPUS = 0
 EXPECTS = {"": ("host/cpu_quota",), "--fixed": ()}
 

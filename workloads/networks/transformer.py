@@ -13,7 +13,6 @@ class Size:
 
     Attributes:
         width: Features of a token.
-        heads: Heads of each attention.
         longest: How many tokens a text may have.
         dropout: Share of features left out in training.
     """

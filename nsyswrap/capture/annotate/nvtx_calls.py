@@ -134,7 +134,6 @@ class NvtxCalls:
     """Ranges of the domain ``nsyswrap`` in the profiler of this process.
 
     Attributes:
-        domain: The domain, as the calls take it.
         start: Starts a range that ``described`` describes on the calling thread, and returns its number.
         close: The same, while other threads run.
 

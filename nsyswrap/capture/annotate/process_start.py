@@ -190,12 +190,7 @@ def _record_steps(torch: "Any", marks: "Marks", sink: "Sink", *, sees_data: bool
 
 
 def write_status(torch: str, problem: str = "") -> None:
-    """Write the status file of this process: whether its calls are marked, or why not.
-
-    Args:
-        torch: Version of torch.
-        problem: Why nothing, or not all, is marked.
-    """
+    """Write the status file of this process: whether its calls are marked, or why not."""
     folder = os.environ.get(STATUS_VARIABLE)
     if not folder:
         return

@@ -26,7 +26,7 @@ import time
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from .nvtx_calls import GRAY, Sink
 from .stderr import warn
@@ -143,21 +143,8 @@ class Schedule:
         return recorded >= MOST_STEPS or (recorded >= FEWEST_RECORDED and recorded_ns >= MOST_NS)
 
 
-class StreamClock(Protocol):
-    """Times steps on the GPU."""
-
-    def mark(self) -> Any:
-        """Return a mark in the work of the current stream; None where there can be none."""
-
-    def between(self, pairs: "list[tuple[Any, Any]]") -> "list[int] | None":
-        """Return the times between marks in ns, once the last has passed; None where one is missing."""
-
-    def wait(self) -> None:
-        """Wait until the GPU has nothing left to do."""
-
-
 class CudaEvents:
-    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers."""
+    """Times steps on the GPU with CUDA events, which use neither the allocator nor random numbers."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -171,7 +158,7 @@ class CudaEvents:
         return event
 
     def between(self, pairs: "list[tuple[Any, Any]]") -> "list[int] | None":
-        """Return the times between events in ns."""
+        """Return the times between events in ns, once the last has passed; None where one is missing."""
         if not pairs or any(mark is None for pair in pairs for mark in pair):
             return None
         pairs[-1][1].synchronize()
@@ -188,7 +175,6 @@ class Lap:
 
     Attributes:
         host_ns: The time from its start to that of the next one, by the host's clock.
-        marks: Marks on the GPU at these two times.
         data_ns: The part of it in which the loader was waited for.
     """
 
@@ -220,7 +206,7 @@ class Recording:
         sink: Sink,
         schedule: Schedule,
         folder: str,
-        gpu: StreamClock,
+        gpu: CudaEvents,
         *,
         sees_data: bool,
         xray: "XRay | None" = None,

@@ -22,7 +22,6 @@ class Watched(NamedTuple):
 
     Attributes:
         name: Its name in the module, with its class.
-        kind: What its calls do.
         text: Text of the ranges, to which the calling line is added; empty for the kind alone.
     """
 

@@ -21,7 +21,7 @@ const GPU_LANES = [
   ["compute", "compute", ["compute"], 22],
   ["communication", "exposed communication", ["communication", "communication_wait"], 20],
   ["copies", "exposed copies", ["copy", "memset"], 16],
-  ["idle", "idle, by account", [], 26],
+  ["idle", "idle, by reason", [], 26],
 ];
 // What a thread does: hue, words, and the classes of its row.
 const THREAD_STATES = [

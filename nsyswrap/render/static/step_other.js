@@ -1,6 +1,6 @@
 // Pins the typical step of another run: reads its page from a file that the user chooses, which stays on the machine.
 
-const NO_PAGE = "This file is no page of nsyswrap with a timeline.";
+const NO_PAGE = "This file is not a page of nsyswrap with a timeline.";
 const ENTITIES = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'" };
 
 /** Return the text of an element of a page, found by the start of its tag; empty where it is missing. */

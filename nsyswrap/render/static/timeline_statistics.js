@@ -171,7 +171,7 @@ function beginsAfter(data, rows, start, end, rule) {
 /** Return a sentence about the part of an interval for which single operations are there; empty for all of it. */
 function partNote(data, rows, start, end) {
   const least = Math.min(1, ...rows.map((row) => exactShare(row, data.edges, start, end)));
-  return least > 0.9999 ? "" : `Only from the ${share(least, 1)} of this time for which the page has each operation.`;
+  return least > 0.9999 ? "" : `From ${share(least, 1)} of this time: for the rest, the page has sums only.`;
 }
 
 /** Return what the GPUs did in an interval, as label and value. */

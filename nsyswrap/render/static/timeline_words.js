@@ -106,7 +106,7 @@ function operationFacts(data, row, item) {
     ["grid", detail("grid_blocks") ? `${detail("grid_blocks")} blocks of ${detail("block_threads")} threads` : ""],
     ["size", detail("bytes") ? bytesText(detail("bytes")) : ""],
     ["phase", textOf({ texts: { phase: data.phases } }, "phase", detail("phase"))],
-    ["launch latency", call ? `${duration(detail("latency"))} after ${call} began${on}` : "the capture does not hold its launch"],
+    ["launch latency", call ? `${duration(detail("latency"))} after ${call} began${on}` : "its launch was not recorded"],
     ["Python line", call ? pythonAt(data, thread?.thread, launched) : ""],
   ];
 }

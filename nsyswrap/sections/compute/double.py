@@ -16,6 +16,7 @@ import numpy as np
 from nsyswrap.base import units
 from nsyswrap.hardware.peak_rates import published_peak
 from nsyswrap.model import Finding, Severity
+from nsyswrap.operators.candidates import in_single, with_alternatives
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.peak import BOUNDS, TENSOR, find_rates
@@ -99,4 +100,5 @@ def _narrower(joined: JoinedKernels, wide: Flags, simulation: Simulation) -> Wha
         "tensors of FP64 have half the bytes in FP32, kernels take time as they move bytes, and products run at "
         f"{units.share(USUAL_SHARE)} of the peak of {kind.upper()}"
     )
-    return WhatIf(change, assumed)
+    make = partial(in_single, tf32=is_tf32)
+    return with_alternatives(simulation, WhatIf(change, assumed), joined.rows, joined.own_ns, wide, make)

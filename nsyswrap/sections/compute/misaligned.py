@@ -141,15 +141,7 @@ def aligned(
     *,
     or_nothing: bool = False,
 ) -> WhatIf:
-    """Return the change "slow products run as others do": with padded sizes, or with data at another place.
-
-    Args:
-        joined: The kernels.
-        slow: Which of them are slow.
-        factors: The factor for the time of each of these.
-        simulation: The run as it was.
-        or_nothing: Whether it may save nothing.
-    """
+    """Return the change "slow products run as others do": with padded sizes, or with data at another place."""
     mine = np.isin(joined.rows[slow], simulation.operations)
     assumed = (
         "these products run at the pace of aligned ones of like size in this capture, else of those measured on this "

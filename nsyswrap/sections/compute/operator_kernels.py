@@ -113,12 +113,7 @@ def fewer(  # noqa: PLR0913 - what there is one of, what remains of it, and in w
 
 @dataclass(frozen=True, eq=False)
 class OperatorWindow:
-    """The compute kernels of a window with their operators, as rules on operators get them.
-
-    Attributes:
-        simulation: The run as it was.
-        kernels: All compute kernels of the window.
-    """
+    """The compute kernels of a window with their operators, as rules on operators get them."""
 
     simulation: Simulation
     kernels: GroupedKernels

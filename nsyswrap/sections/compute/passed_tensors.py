@@ -34,7 +34,6 @@ class _Passed:
     Attributes:
         writer: Index of the call that wrote it.
         region: Number of the neighbours that the writer belongs to.
-        size: Its bytes.
         readers: The calls that read it: index, region, whether it can be fused, and the bytes that it reads.
     """
 

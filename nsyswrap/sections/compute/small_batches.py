@@ -76,7 +76,6 @@ class Repeated(NamedTuple):
 
     Attributes:
         times: How often a step calls the modules.
-        kinds: The calls of each kind.
         sums: The calls that add up the gradients of the weights of all.
         kept: The memory of each call's tensors that the step reads before it writes it, with the tensor.
     """

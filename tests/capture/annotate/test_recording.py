@@ -41,7 +41,7 @@ class Clock:
 
 
 @dataclass
-class Gpu:
+class Gpu(CudaEvents):
     """Marks on a GPU that is done with a step half of its time after the host."""
 
     clock: Clock

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from made_operators import NVJET, Made, findings, tensor
 
+from nsyswrap.what_if.saving import WhatIf
+
 RULE = "compute/double"
 US, STEPS = 1000, 4
 TF32 = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1x1x1_execute_kernel__5x_cublas"
@@ -56,6 +58,9 @@ def test_a_product_runs_at_the_peak_of_fp32(dtype: str, kernel: str, us: int, tm
     assert finding is not None
     assert finding.saving is not None
     assert finding.saving.point / STEPS / US == pytest.approx(1000 - us, rel=0.05)
+    assert isinstance(finding.what_if, WhatIf)
+    (each,) = finding.what_if.alternatives
+    assert (each.alternative.kind, each.alternative.tf32, each.time_ns) == ("single", us == 463, STEPS * 1000 * US)
 
 
 def test_a_program_in_fp64_alone_has_chosen_it(tmp_path: Path) -> None:

@@ -65,17 +65,15 @@ def test_what_no_gpu_can_hold_is_computed_again(tmp_path: Path) -> None:
     assert found((huge, *FORWARD[1:], replace(huge, of=2, again=True), *AGAIN[1:], *BACKWARD), tmp_path) is None
 
 
-def test_the_room_beside_the_most_of_a_step_says_whether_the_memory_suffices(tmp_path: Path) -> None:
-    """Of 140 GiB 139 are taken, which leaves 1 GiB for 192 MiB."""
-    finding = found((*FORWARD, *AGAIN, *BACKWARD), tmp_path, 139)
+@pytest.mark.parametrize(
+    ("taken", "said", "severity"),
+    [(139, "so the memory suffices", "problem"), (140, "so it suffices for", "warning")],
+)
+def test_the_room_beside_the_most_of_a_step_says_whether_the_memory_suffices(
+    taken: int, said: str, severity: str, tmp_path: Path
+) -> None:
+    """Of 140 GiB 139 are taken, which leaves 1 GiB for 192 MiB; or all are, and a part of it fits."""
+    finding = found((*FORWARD, *AGAIN, *BACKWARD), tmp_path, taken)
     assert finding is not None
-    assert "so the memory suffices" in finding.advice
-    assert finding.severity == "problem"
-
-
-def test_what_does_not_fit_as_a_whole_fits_in_part(tmp_path: Path) -> None:
-    """All of the memory is taken at the most of the step."""
-    finding = found((*FORWARD, *AGAIN, *BACKWARD), tmp_path, 140)
-    assert finding is not None
-    assert "so it suffices for" in finding.advice
-    assert finding.severity == "warning"
+    assert said in finding.advice
+    assert finding.severity == severity
