@@ -88,10 +88,3 @@ def test_kept_exports_are_analyzed_again(tmp_path: Path) -> None:
     assert program["fault"]["median_ns"] == 20 * MS
     assert program["fault"]["report"]["busy_ns"] > 0
     assert program["fix"]["report"]["verdict"] == "V."
-
-
-def test_reports_by_earlier_code_are_summed_apart() -> None:
-    rows = [row(run(20, (19, 21, 22))), row(run(20, (22, 23, 24)) | {"older": True})]
-    said = overhead_page.page({"programs": rows, "machine": {}}).replace("\n", " ")
-    assert "It is off by 10.0 % (median), 15.0 % (90th percentile). The range holds the measured step in 1 of" in said
-    assert "In the 1 by the present code, it is off by 5.0 % (median), 5.0 % (90th percentile), and held in 1." in said
