@@ -34,7 +34,8 @@ ACTIVATION_BY_PARTS = Rule(
     name="activations written by parts",
     headline="Activations by parts take {share} of the time: each operation of them is a kernel, in {place}.",
     advice=Wording(
-        "Use the operator for the whole function, such as torch.nn.functional.gelu: it reads and writes once.",
+        "Use the operator for the whole function, such as torch.nn.functional.gelu, silu or mish: it reads and "
+        "writes once.",
         "Use one kernel for the whole function: it reads and writes once.",
     ),
     code=(
