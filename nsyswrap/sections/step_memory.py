@@ -27,6 +27,10 @@ from nsyswrap.operators.observed_calls import module_of
 TYPES: Mapping[str, type] = {"module": str, "class_name": str, "count": np.int64, "kept_bytes": np.int64}
 
 
+# From here on, a factor says no more than that memory sets no limit.
+MOST_TIMES = 100
+
+
 @dataclass(frozen=True, slots=True)
 class StepMemory:
     """The memory in a step of the process that holds most, in bytes.
@@ -55,6 +59,13 @@ class StepMemory:
         """Return by which factor what the step adds could grow at most; None where that is not known."""
         added = self.most - self.start
         return 1 + self.room / added if self.limit and added > 0 else None
+
+    @property
+    def growth(self) -> str:
+        """Return in words by which factor what the step adds could grow at most; empty where that is not known."""
+        if self.larger is None:
+            return ""
+        return f"at most {self.larger:.3g}" if self.larger < MOST_TIMES else f"more than {MOST_TIMES}"
 
 
 def find_step_memory(context: TraceContext) -> StepMemory | None:
@@ -105,8 +116,8 @@ def facts_of(memory: StepMemory) -> Iterator[Fact]:
     if memory.forward is not None:
         yield Fact("step_forward_bytes", memory.forward, "bytes")
     yield Fact("step_most_bytes", memory.most, "bytes")
-    if (larger := memory.larger) is not None:
-        yield Fact("larger_batch", f"at most {larger:.3g} times as large", "text")
+    if memory.growth:
+        yield Fact("larger_batch", f"{memory.growth} times as large", "text")
 
 
 def module_rows(memory: StepMemory) -> pd.DataFrame:

@@ -69,3 +69,11 @@ def test_the_room_is_compared_with_what_is_needed(needed: int, words: str) -> No
     found = memory_of(STEP)
     assert found is not None
     assert words in words_on_room(found, needed * GIB)
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [(0, ""), (4, "at most 3"), (100, "at most 99"), (101, "more than 100"), (9000, "more than 100")]
+)
+def test_a_factor_that_is_too_large_to_matter_is_no_number(limit: int, said: str) -> None:
+    """A step adds 1 byte to 1: so much as the limit less one."""
+    assert StepMemory(1, 2, None, limit, ()).growth == said

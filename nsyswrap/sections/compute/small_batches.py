@@ -110,9 +110,7 @@ def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
 def _room(context: TraceContext) -> str:
     """Return in a sentence how much more of a batch fits into the memory; empty where that is not known."""
     step = find_step_memory(context)
-    return (
-        "" if step is None or step.larger is None else f" There is room for {step.larger:.3g} times as much, at most."
-    )
+    return f" There is room for {step.growth} times as much." if step and step.growth else ""
 
 
 def find_repeated(calls: Sequence[OperatorCall]) -> Repeated | None:

@@ -61,7 +61,7 @@ def test_the_memory_says_how_much_more_fits(tmp_path: Path) -> None:
     """A micro-batch adds 2 GiB to 1 GiB; 137 of nearly 140 GiB are free at the most."""
     memory = [[0, None, 1 << 30], [2, None, 3 << 30], [5, None, 1 << 30]]
     finding = findings([product(each) for each in range(8)], tmp_path, memory=memory)[RULE]
-    assert "room for 69.4 times as much" in finding.advice
+    assert "room for at most 69.4 times as much" in finding.advice
 
 
 def test_layers_of_a_compiled_function_are_no_batches(tmp_path: Path) -> None:
