@@ -62,6 +62,7 @@ class Compared(NamedTuple):
         recorded_ns: The step under nsys.
         found: The interval of the report; None where it has none, or one too wide to say something.
         turns: How far a turn of the program is from the median turn, at most, as a share of it.
+        is_older: Whether an earlier version of nsyswrap made the report, and its export was not kept.
     """
 
     program: str
@@ -70,6 +71,7 @@ class Compared(NamedTuple):
     recorded_ns: int | None
     found: Mapping[str, int] | None
     turns: float = 0.0
+    is_older: bool = False
 
     @property
     def off(self) -> float:
@@ -97,6 +99,7 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
             row[kind]["report"]["step"]["recorded_ns"],
             _known(row[kind]["report"]["step"]["alone"]),
             _spread(row[kind]),
+            row[kind].get("older", False),
         )
         for row in rows
         for kind, suffix in KINDS.items()
@@ -111,7 +114,8 @@ def plans_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
         predicted = _predicted(row["fault"]["report"], row["rules"])
         before, after = row["fault"], row["fix"]
         turns = max(_spread(before), _spread(after))
-        found.append(Compared(_name(row), before["mean_ns"], after["mean_ns"], None, predicted, turns))
+        is_older = before.get("older", False)
+        found.append(Compared(_name(row), before["mean_ns"], after["mean_ns"], None, predicted, turns, is_older))
     return found
 
 
@@ -218,13 +222,25 @@ def _summary(what: str, compared: Sequence[Compared]) -> str:
     known = [each for each in compared if each.found]
     if not known:
         return f"No report has a {what}."
-    errors, widths = sorted(abs(each.off) for each in known), [each.width for each in known]
-    return (
-        f"{len(known)} of {len(compared)} reports have a {what}. It is off by {100 * statistics.median(errors):.1f} % "
-        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile). The range holds the "
+    said = (
+        f"{len(known)} of {len(compared)} reports have a {what}. It is off by {_errors(known)}. The range holds the "
         f"measured step in {sum(each.is_held for each in known)} of them, and its median width is "
-        f"{100 * statistics.median(widths):.0f} % of the step."
+        f"{100 * statistics.median(each.width for each in known):.0f} % of the step."
     )
+    present = [each for each in known if not each.is_older]
+    if not present or len(present) == len(known):
+        return said
+    held = sum(each.is_held for each in present)
+    return f"{said} In the {len(present)} by the present code, it is off by {_errors(present)}, and held in {held}."
+
+
+def _errors(known: Sequence[Compared]) -> str:
+    errors = sorted(abs(each.off) for each in known)
+    return f"{100 * statistics.median(errors):.1f} % (median), {100 * _ninth(errors):.1f} % (90th percentile)"
+
+
+def _ninth(errors: Sequence[float]) -> float:
+    return errors[math.ceil(0.9 * len(errors)) - 1]
 
 
 def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -240,7 +256,7 @@ def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
         return ""
     return (
         f"A turn without nsys is off from the other turns of its program by {100 * statistics.median(errors):.1f} % "
-        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile)."
+        f"(median), {100 * _ninth(errors):.1f} % (90th percentile)."
     )
 
 
@@ -254,7 +270,9 @@ def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         f"time alone. The verdicts of {len(made)} of these say that it waits."
     )
     for name, run in made:
-        yield f"- {name}, {100 * run['report']['busy_ns'] / run['mean_ns']:.0f} % busy: {run['report']['verdict']}"
+        older = ", by earlier code" if run.get("older") else ""
+        busy_share = run["report"]["busy_ns"] / run["mean_ns"]
+        yield f"- {name}, {100 * busy_share:.0f} % busy{older}: {run['report']['verdict']}"
 
 
 def _wrapped(text: str) -> str:

@@ -30,6 +30,7 @@ ATTENTION_BY_PARTS = Rule(
 )
 ACTIVATION_BY_PARTS = Rule(
     key="compute/activation_by_parts",
+    tried_with=("compile",),
     name="activations written by parts",
     headline="Activations by parts take {share} of the time: each operation of them is a kernel, in {place}.",
     advice=Wording(
@@ -162,6 +163,7 @@ MISALIGNED = Rule(
 )
 NORM_BY_PARTS = Rule(
     key="compute/norm_by_parts",
+    tried_with=("compile",),
     name="norms written by parts",
     headline="Norms by parts take {share} of the time: mean, root and products one by one, in {place}.",
     advice=Wording(

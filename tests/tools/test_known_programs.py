@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 from threading import Thread
 
+import gallery_index as cards
+import known_programs as known
 import pytest
 
-known = importlib.import_module("known_programs")
-cards = importlib.import_module("gallery_index")
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "reports" / "samples"
 OF_ONE_GPU = [each for each in known.KNOWN if each.module.startswith("known.")]
