@@ -48,10 +48,7 @@ MEANINGS = (
     "Empty cells mean yes.",
 )
 LIMITS = """The captures are cut to 768 KiB, so the step that a plan begins with may differ from the measured one. Most
-programs were profiled once with each set, 20 to 36 steps, on machines whose cores others share.
-
-Of whole captures of 150 steps with nothing beside them, which are not committed, 25 of 27 faults are in a plan and in
-the right order, all 25 predicted steps are within 25 % of the measured one, and 22 predicted savings are."""
+programs were profiled once with each set, 20 to 36 steps, on machines whose cores others share."""
 
 
 @dataclass(frozen=True, slots=True)
