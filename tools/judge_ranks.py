@@ -20,7 +20,7 @@ from rank_runs import drop_other_processes, record_all
 
 from nsyswrap.capture_file import with_recorded
 from nsyswrap.loop.context import NO_SETTINGS
-from nsyswrap.model import Report
+from nsyswrap.model import Finding, Report
 from nsyswrap.report import build_report
 from nsyswrap.trace.load import load_export
 
@@ -54,9 +54,14 @@ def pack(export: Path, target: Path, steps_kept: int) -> int:
     return len(packed)
 
 
-def step_ns(report: Report) -> float:
-    """Return the length of a step: of those that were timed alone, else the mean of the recorded ones."""
-    if report.step.alone is not None and report.step.alone_source in TIMED:
+def is_timed(report: Report) -> bool:
+    """Return whether steps were timed without nsys."""
+    return report.step.alone is not None and report.step.alone_source in TIMED
+
+
+def step_ns(report: Report, *, alone: bool) -> float:
+    """Return the length of a step: of the median one without nsys, or of the mean recorded one, with its pauses."""
+    if alone and report.step.alone is not None:
         return report.step.alone.point
     return report.window.length_ns / max(report.step.count or 0, 1)
 
@@ -80,44 +85,46 @@ def _ranks(report: Report) -> list[int]:
     return [each.rank or 0 for each in report.gpus]
 
 
+def _rank_of(finding: Finding, report: Report) -> int | None:
+    return next((gpu.rank for gpu in report.gpus if gpu.device_id == finding.device_id), None)
+
+
 def is_right(case: Case, report: Report) -> bool:
     """Return whether the planted fault is named, that of one rank first, and no finding names a rank that is not late.
 
     A fault in the program may cost less than another change saves.
     """
     first = next(iter(report.findings), None)
-    ranks: dict[int | None, int | None] = {gpu.device_id: gpu.rank for gpu in report.gpus}
-    named = {ranks.get(each.device_id) for each in report.findings if each.rule == RANK}
+    named = {_rank_of(each, report) for each in report.findings if each.rule == RANK}
     planted = planted_rank(case, report)
     if planted is None:
         may_be_named = max(_ranks(report), default=0) if case.may_be_named == LAST else case.may_be_named
         return named <= {may_be_named} and (not case.rule or any(each.rule in case.rule for each in report.findings))
-    is_first = first is not None and first.rule == RANK and ranks.get(first.device_id) == planted
+    is_first = first is not None and first.rule == RANK and _rank_of(first, report) == planted
     return is_first and kept_by(report, planted)[0] in case.rule
 
 
-def saved_ns(case: Case, report: Report, steps: Mapping[str, float]) -> float | None:
-    """Return by how much a step without the fault is shorter, in ns; None if that was not measured."""
-    fixed = [steps[name] for name in case.fixed if name in steps]
-    return step_ns(report) - sum(fixed) / len(fixed) if fixed else None
+def saved_ns(case: Case, report: Report, reports: Mapping[str, Report]) -> float | None:
+    """Return by how much a step without the fault is shorter, in ns; None if that was not measured.
 
-
-def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
-    """Return the line of the table of one case.
-
-    Args:
-        name: The case.
-        report: Its report.
-        steps: The length of a step of each case, in ns.
+    It is of steps without nsys where those of all these runs were timed, else of recorded ones.
     """
+    fixed = [reports[name] for name in case.fixed if name in reports]
+    alone = all(map(is_timed, [report, *fixed]))
+    lengths = [step_ns(each, alone=alone) for each in fixed]
+    return step_ns(report, alone=alone) - sum(lengths) / len(lengths) if lengths else None
+
+
+def row(name: str, reports: Mapping[str, Report]) -> str:
+    """Return the line of the table of one case, from the reports of all cases of one machine."""
+    report = reports[name]
     case, first, count = CASES[name], next(iter(report.findings), None), max(report.step.count or 0, 1)
-    saved = saved_ns(case, report, steps)
+    saved = saved_ns(case, report, reports)
     measured = None if saved is None else saved / 1e6
-    planted = planted_rank(case, report)
-    rule, phase = kept_by(report, planted) if planted is not None else ("", "")
+    planted, named = planted_rank(case, report), None if first is None else _rank_of(first, report)
     said, predicted, near, holds = "none" if first is None else f"`{first.rule}`", "-", "-", "-"
-    if first is not None and first.rule == RANK:
-        said = first.headline.split(":")[0]
+    if named is not None and first is not None and first.rule == RANK:
+        said = f"rank {named}: `{{}}`, {{}}".format(*kept_by(report, named))
     cause = first if planted is not None else next((each for each in report.findings if each.rule in case.rule), None)
     if cause is not None and case.fixed and is_right(case, report) and cause.saving is not None:
         low, point, high = (each / count / 1e6 for each in cause.saving.in_order)
@@ -127,18 +134,21 @@ def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
             holds = "yes" if low <= measured <= high else "no"
     cells = (
         f"`{name}`",
-        f"{len(report.gpus)} {report.gpus[0].name.removeprefix('NVIDIA ')}",
-        case.planted,
+        machine(report),
         said,
         "yes" if is_right(case, report) else "no",
-        f"`{rule}`, {phase}" if rule else "-",
-        f"{step_ns(report) / 1e6:.1f}",
+        f"{step_ns(report, alone=is_timed(report)) / 1e6:.1f}",
         predicted,
         "-" if measured is None else f"{measured:.1f}",
         near,
         holds,
     )
     return f"| {' | '.join(cells)} |"
+
+
+def machine(report: Report) -> str:
+    """Return the number of GPUs and their kind."""
+    return f"{len(report.gpus)} {report.gpus[0].name.removeprefix('NVIDIA ').split()[0]}"
 
 
 def export_of(name: str, folder: Path, temporary: Path) -> Path | None:
@@ -163,22 +173,29 @@ def report_of(export: Path) -> Report:
     return build_report(trace, settings=settings)
 
 
-def rows(folder: Path) -> list[str]:
-    """Return the lines of all cases that have an export in a folder."""
+def rows(folder: Path, known: set[tuple[str, str]]) -> list[str]:
+    """Return the lines of all cases that have an export in a folder.
+
+    Args:
+        folder: The folder, with exports of one machine.
+        known: Cases and machines that have a line; those of the folder are added.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         found = {name: export_of(name, folder, Path(temporary)) for name in CASES}
         reports = {name: report_of(path) for name, path in found.items() if path is not None}
-    steps = {name: step_ns(report) for name, report in reports.items()}
-    return [row(name, report, steps) for name, report in reports.items()]
+    new = [name for name, report in reports.items() if (name, machine(report)) not in known]
+    known |= {(name, machine(report)) for name, report in reports.items()}
+    return [row(name, reports) for name in new]
 
 
 def table(folders: Sequence[Path]) -> str:
-    """Return the table of the cases of some folders; each folder has those of one number of GPUs."""
+    """Return the table of the cases of some folders; of cases of one kind of machine, the first folder has the line."""
     head = (
-        "| case | GPUs | planted | first finding | right | what kept the rank | step, ms | predicted saving, ms a step "
-        "| measured | within 20 % | in its range |\n|---|---|---|---|---|---|---|---|---|---|---|"
+        "| case | GPUs | first finding | right | step, ms | predicted saving, ms a step | measured | within 20 % "
+        "| in its range |\n|---|---|---|---|---|---|---|---|---|"
     )
-    return "\n".join([head, *(line for folder in folders for line in rows(folder))])
+    known: set[tuple[str, str]] = set()
+    return "\n".join([head, *(line for folder in folders for line in rows(folder, known))])
 
 
 def write_page(text: str, page: Path = PAGE) -> None:

@@ -243,7 +243,6 @@ def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
             found = json.loads(report.read_text(encoding="utf-8"))
         if gpu in {"", *(each["name"] for each in found["gpus"])}:
             run["report"] = _kept(found)
-            run.pop("older", None)
 
     files = [
         (row[kind], row.get("gpu", ""), kept / name.format(row["program"]))

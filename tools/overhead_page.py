@@ -62,7 +62,6 @@ class Compared(NamedTuple):
         recorded_ns: The step under nsys.
         found: The interval of the report; None where it has none, or one too wide to say something.
         turns: How far a turn of the program is from the median turn, at most, as a share of it.
-        is_older: Whether an earlier version of nsyswrap made the report, and its export was not kept.
     """
 
     program: str
@@ -71,7 +70,6 @@ class Compared(NamedTuple):
     recorded_ns: int | None
     found: Mapping[str, int] | None
     turns: float = 0.0
-    is_older: bool = False
 
     @property
     def off(self) -> float:
@@ -99,11 +97,10 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
             row[kind]["report"]["step"]["recorded_ns"],
             _known(row[kind]["report"]["step"]["alone"]),
             _spread(row[kind]),
-            row[kind].get("older", False),
         )
         for row in rows
         for kind, suffix in KINDS.items()
-        if kind in row
+        if "report" in row.get(kind, ())
     ]
 
 
@@ -114,8 +111,7 @@ def plans_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
         predicted = _predicted(row["fault"]["report"], row["rules"])
         before, after = row["fault"], row["fix"]
         turns = max(_spread(before), _spread(after))
-        is_older = before.get("older", False)
-        found.append(Compared(_name(row), before["mean_ns"], after["mean_ns"], None, predicted, turns, is_older))
+        found.append(Compared(_name(row), before["mean_ns"], after["mean_ns"], None, predicted, turns))
     return found
 
 
@@ -222,16 +218,11 @@ def _summary(what: str, compared: Sequence[Compared]) -> str:
     known = [each for each in compared if each.found]
     if not known:
         return f"No report has a {what}."
-    said = (
+    return (
         f"{len(known)} of {len(compared)} reports have a {what}. It is off by {_errors(known)}. The range holds the "
         f"measured step in {sum(each.is_held for each in known)} of them, and its median width is "
         f"{100 * statistics.median(each.width for each in known):.0f} % of the step."
     )
-    present = [each for each in known if not each.is_older]
-    if not present or len(present) == len(known):
-        return said
-    held = sum(each.is_held for each in present)
-    return f"{said} In the {len(present)} by the present code, it is off by {_errors(present)}, and held in {held}."
 
 
 def _errors(known: Sequence[Compared]) -> str:
@@ -261,18 +252,18 @@ def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    runs = [(f"{_name(row)}{suffix}", row[kind]) for row in rows for kind, suffix in KINDS.items() if kind in row]
+    kinds = [(row, kind, suffix) for row in rows for kind, suffix in KINDS.items()]
+    runs = [(f"{_name(row)}{suffix}", row[kind]) for row, kind, suffix in kinds if "report" in row.get(kind, ())]
     busy = [(name, run, run["report"]["busy_ns"]) for name, run in runs if run["report"].get("busy_ns")]
     full = [(name, run) for name, run, ns in busy if ns > (1 - LIMIT_SHARE) * run["mean_ns"]]
     made = [(name, run) for name, run in full if says_idle(run["report"]["verdict_rule"])]
     yield (
         f"{len(full)} of {len(busy)} programs keep the GPU busy for more than {100 * (1 - LIMIT_SHARE):.0f} % of the "
-        f"time alone. The verdicts of {len(made)} of these say that it waits."
+        f"time alone. The verdicts of {len(made) or 'none'} of these say that it waits."
     )
     for name, run in made:
-        older = ", by earlier code" if run.get("older") else ""
         busy_share = run["report"]["busy_ns"] / run["mean_ns"]
-        yield f"- {name}, {100 * busy_share:.0f} % busy{older}: {run['report']['verdict']}"
+        yield f"- {name}, {100 * busy_share:.0f} % busy: {run['report']['verdict']}"
 
 
 def _wrapped(text: str) -> str:

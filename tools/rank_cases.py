@@ -40,7 +40,7 @@ class Case(NamedTuple):
     in_one_process: bool = False
 
 
-FIXED, LATER = ("balanced", "balanced_again"), ("balanced_later",)
+FIXED = ("balanced", "balanced_again", "balanced_later")
 HOST = ("idle/cpu",)
 # It reads each number as soon as it is computed: the host waits, then the GPU waits for the next small kernel.
 ON_HOST_0 = ("idle/cpu", "synchronization/in_step", "launches/launch_bound")
@@ -78,10 +78,10 @@ CASES = {
     ),
     "logging": Case("logging", "rank 0 logs the norm of each weight", 0, ON_HOST_0, FIXED),
     "one_channel": Case("none", "no peer-to-peer, one channel", variables=ONE_CHANNEL),
-    "statistics": Case("statistics", "rank 0 logs statistics of each weight", 0, ON_HOST_0, LATER),
-    "sockets": Case("none", "NCCL may use sockets only", None, LINKS, LATER, variables=SOCKETS, committed=4),
-    "no_peers": Case("none", "no peer-to-peer between the GPUs", None, LINKS, LATER, variables=NO_PEERS),
-    "host_on_all": Case("host_on_all", "the hosts of all ranks work inside forward", None, HOST, LATER, committed=6),
+    "statistics": Case("statistics", "rank 0 logs statistics of each weight", 0, ON_HOST_0, FIXED),
+    "sockets": Case("none", "NCCL may use sockets only", None, LINKS, FIXED, variables=SOCKETS, committed=4),
+    "no_peers": Case("none", "no peer-to-peer between the GPUs", None, LINKS, FIXED, variables=NO_PEERS),
+    "host_on_all": Case("host_on_all", "the hosts of all ranks work inside forward", None, HOST, FIXED, committed=6),
     "uneven_in_turn": Case(
         *("uneven_in_turn", "another rank has longer sequences in each step", None, ("ranks/in_turn",)),
         ("even_in_turn",),

@@ -222,6 +222,13 @@ class Steps:
         found: pd.DataFrame = steps[~np.isin(number, number[~inside])]
         return found
 
+    def ends_ahead(self, window: Window) -> dict[int, int]:
+        """Return when processes end the last step that all have in a window, in ns, by global id, if before its end."""
+        steps = self.in_all(window)
+        process, end = array(steps, "process"), array(steps, "end")
+        last = {one: int(end[process == one].max()) for one in tables.distinct(process).tolist()}
+        return {one: its for one, its in last.items() if its < window.end_ns} if len(last) > 1 else {}
+
     def whole_inside(self, window: Window) -> pd.DataFrame:
         """Return the steps that lie inside the window, warm-up included."""
         return self.frame[(self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)]

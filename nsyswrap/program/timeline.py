@@ -65,7 +65,7 @@ def calibrated_context(context: TraceContext, calibration: Calibration) -> tuple
     Ranks may be some steps apart, so the first collective of one in the sample need not be the first of another.
     """
     threads, steps = _Threads(calibration), _steps_of(context.steps, calibration.simulation.sample)
-    kept = _kept(calibration.simulation.sample, steps)
+    kept = _kept(calibration.simulation.sample, steps, context.steps)
     trace, kernels = _moved_trace(context, calibration, threads, kept)
     settings = replace(
         context.settings,
@@ -110,18 +110,14 @@ def _with_middle_in(spans: pd.DataFrame, part: Window) -> pd.DataFrame:
     return inside.reset_index(drop=True)
 
 
-def _kept(sample: Window, steps: pd.DataFrame) -> OwnWindows:
+def _kept(sample: Window, steps: pd.DataFrame, every: Steps) -> OwnWindows:
     """Return the part of the recording from which the events are taken: the sample, and the whole of its steps.
 
     A process that is ahead of the others has no events after its last step: they lack their part in these.
     """
     start, end = array(steps, "start").min(initial=sample.start_ns), array(steps, "end").max(initial=sample.end_ns)
     whole = replace(sample, start_ns=int(start), end_ns=int(end))
-    if "number" not in steps:
-        return OwnWindows(whole, {}, {})
-    process, ends = array(steps, "process"), array(steps, "end")
-    last = {one: int(ends[process == one].max()) for one in tables.distinct(process).tolist()}
-    return OwnWindows(whole, {one: replace(whole, end_ns=at) for one, at in last.items() if at < sample.end_ns}, {})
+    return OwnWindows(whole, {one: replace(whole, end_ns=end) for one, end in every.ends_ahead(sample).items()}, {})
 
 
 class _Threads:
@@ -165,9 +161,8 @@ def _moved_times(calibration: Calibration, thread: int) -> MovedTimes:
     nodes = np.flatnonzero(graph.thread == thread)
     begun, own = happened[graph.after[nodes]], calibration.own[nodes]
     worked = np.minimum(begun + own, happened[nodes])
-    end = np.flatnonzero(
-        (graph.moment == sample.end_ns) & (tables.process_of(graph.thread) == thread & ~tables.THREAD_MASK)
-    )
+    mine = tables.process_of(graph.thread) == thread & ~tables.THREAD_MASK
+    end = np.flatnonzero(mine & (graph.moment == graph.moment[mine].max()))
     recorded = np.concatenate([
         *([sample.start_ns], graph.work_start[nodes], graph.work_end[nodes], graph.moment[nodes]),
         graph.moment[end],

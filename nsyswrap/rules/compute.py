@@ -263,7 +263,7 @@ REPEATED_CASTS = Rule(
 SMALL_BATCHES = Rule(
     key="compute/small_batches",
     name="many small batches in a step",
-    headline="Modules that each step calls {count} times with little data take {share} of the time: {place}.",
+    headline="Each step runs {place} {count} times, each with little data.",
     advice=Wording(
         "Give them all {count} at once: one larger micro-batch, or a stacked batch in place of a loop over samples. "
         "That needs memory for the activations of all of them.",

@@ -8,7 +8,7 @@ from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
-from nsyswrap.model import Finding, Severity
+from nsyswrap.model import Finding
 from nsyswrap.ranks.collectives import Collectives, names_of
 from nsyswrap.ranks.late_ranks import LateRank, by_account, find_late_ranks
 from nsyswrap.ranks.lateness import Lateness
@@ -35,8 +35,8 @@ def find_findings(
 ) -> tuple[Finding, ...]:
     """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance.
 
-    There is none where the simulation says that nothing is saved: then the others come as late for a reason of their
-    own.
+    There is none where the range of what the simulation saves begins with nothing: then the others may come as late
+    for a reason of their own.
     """
     context = simulation.context
     errors = context.settings.clock_errors
@@ -48,7 +48,7 @@ def find_findings(
         for each in late
         if is_named(each, window) and each.device_id in analyzed
     )
-    return tuple(each for each in found if each.severity is not Severity.NOTE)
+    return tuple(each for each in found if each.saving is None or each.saving.low > 0)
 
 
 def is_named(late: LateRank, window: Window) -> bool:

@@ -10,7 +10,8 @@ A node follows the node before it on the same thread, and the time between is th
 only waited while another launching thread worked, it follows a node of that other thread.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +73,7 @@ class HostSources:
         phases: The phases of all threads.
         states: What the threads do inside the window.
         sample: The simulated part of the window.
+        ends: When each process that is ahead of others ends its last step of the sample, in ns, by its global id.
     """
 
     trace: Trace
@@ -79,6 +81,12 @@ class HostSources:
     phases: Phases
     states: ThreadStates
     sample: Window
+    ends: Mapping[int, int] = field(default_factory=dict)
+
+    def until(self, thread: Times) -> Times:
+        """Return when the sample ends for the process of each thread, in ns."""
+        each = [self.ends.get(one, self.sample.end_ns) for one in tables.process_of(thread).tolist()]
+        return np.array(each, np.int64)
 
 
 def find_host(sources: HostSources, launched: Indices) -> HostNodes:
@@ -94,6 +102,8 @@ def find_host(sources: HostSources, launched: Indices) -> HostNodes:
         *_ends(sources, threads),
     ]
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    if sources.ends:
+        whole = whole[array(whole, "begun") <= sources.until(array(whole, "thread"))]
     whole = whole.sort_values(["moment", "begun", "thread", "kind"], kind="stable", ignore_index=True)
     thread, begun, moment = (array(whole, name) for name in ("thread", "begun", "moment"))
     kind, call = array(whole, "kind").astype(np.int8), array(whole, "call").astype(np.intp)
@@ -224,13 +234,12 @@ def _ends(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
     """
     if not sources.sample.is_of_steps:
         return []
-    end = np.array([sources.sample.end_ns])
     processes = tables.process_of(threads)
     mains = sources.phases.main_thread
-    return [
-        _part(mains.get(int(each), int(threads[processes == each][0])), end, end, END)
-        for each in tables.distinct(processes)
-    ]
+    firsts = [int(threads[processes == each][0]) for each in tables.distinct(processes)]
+    thread = np.array([mains.get(each & ~tables.THREAD_MASK, each) for each in firsts], np.int64)
+    end = sources.until(thread)
+    return [_part(thread, end, end, END)]
 
 
 def _followed(sources: HostSources, thread: Times, begun: Times, moment: Times) -> Indices:

@@ -114,7 +114,9 @@ class Simulation:
         The steps of the sample may be shorter than those of the window, or longer, as the pace of the machine changes.
         Steps much longer than the typical one do something else, and may not be in the sample.
         """
-        steps, whole = self.context.steps, self.context.steps.together(self.window).length_ns
+        steps = self.context.steps
+        own = (each.length_ns for each in steps.windows_of(self.window).values())
+        whole = max(own, default=self.window.length_ns)
         pace, each = 1.0, [steps.measured_inside(part) for part in (self.window, self.sample)]
         if self.steps and all(map(len, each)):
             lengths = [array(some, "end") - array(some, "start") for some in each]
@@ -183,7 +185,10 @@ def simulated_part(
         return Simulation(
             context, window, states, EMPTY, sample, chosen.steps, 0, sample.length_ns, chosen.scale, failure=failure
         )
-    sources = HostSources(context.trace, operations, context.phases, states, sample)
+    ends = context.steps.ends_ahead(sample) if chosen.steps else {}
+    for process, end in ends.items():
+        inside = inside[(operations.process[inside] != process) | (launched[inside] < end)]
+    sources = HostSources(context.trace, operations, context.phases, states, sample, ends)
     nodes = find_host(sources, inside)
     queued = queue_operations(context.trace, operations, nodes, inside, backlog)
     recorded = find_recorded(context.trace, operations, nodes, queued, launched)

@@ -67,33 +67,6 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
     assert (ROOT / "docs" / "overhead.md").read_text(encoding="utf-8") == overhead_page.page(results)
 
 
-# Makes two steps in each turn; as "once", it has one turn and starts again, as a program that took no steps does.
-PROGRAM = """
-import pathlib, socket, sys
-address, kind, log = sys.argv[1:]
-if kind == "broken":
-    sys.exit("it is broken")
-for _ in range(2 if kind == "once" else 1):
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(address.replace("@", chr(0), 1))
-    with connection, connection.makefile("rw") as lines:
-        for number, line in enumerate(lines):
-            with pathlib.Path(log).open("a") as file:
-                file.write(f"{kind} on {line}")
-            if kind == "once":
-                break
-            lines.write(f"[9, {number}]\\n")
-            lines.flush()
-"""
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    return path
-
-
 def test_a_verdict_that_the_profiler_made_is_counted() -> None:
     """It says that the GPU waits, and alone the GPU is busy: its work takes 29 of 30 ms."""
     rows = [row(run(20, (19, 20, 21), busy=29)), row(run(20, (19, 20, 21), busy=29, rule=None))]
@@ -115,10 +88,3 @@ def test_kept_exports_are_analyzed_again(tmp_path: Path) -> None:
     assert program["fault"]["median_ns"] == 20 * MS
     assert program["fault"]["report"]["busy_ns"] > 0
     assert program["fix"]["report"]["verdict"] == "V."
-
-
-def test_reports_by_earlier_code_are_summed_apart() -> None:
-    rows = [row(run(20, (19, 21, 22))), row(run(20, (22, 23, 24)) | {"older": True})]
-    said = PAGE.page({"programs": rows, "machine": {}}).replace("\n", " ")
-    assert "It is off by 10.0 % (median), 15.0 % (90th percentile). The range holds the measured step in 1 of" in said
-    assert "In the 1 by the present code, it is off by 5.0 % (median), 5.0 % (90th percentile), and held in 1." in said

@@ -15,7 +15,7 @@ def _values(program: TriedProgram) -> list[str]:
     if program.torch.get_float32_matmul_precision() != "highest":
         raise NotApplicableError("TF32 is on already")
     # PyTorch compiles again for this setting.
-    if program.replays_graphs and not program.is_compiled:
+    if program.launches_graphs and not program.is_compiled:
         raise NotApplicableError("CUDA graphs keep the kernels of their capture")
     return [""]
 
