@@ -48,16 +48,7 @@ MEANINGS = (
     "Empty cells mean yes.",
 )
 LIMITS = """The captures are cut to 768 KiB, so the step that a plan begins with may differ from the measured one. Most
-programs were profiled once with each set, 20 to 36 steps, on machines whose cores others share. What the CPU or a
-loader paces differs between two such runs: a step of `pictures` takes 38.2 ms with one fault, and 23.5 ms with both.
-
-Of whole captures of 150 steps with nothing beside them, which are not committed, 25 of 27 faults are in a plan and in
-the right order, all 25 predicted steps are within 25 % of the measured one, and 22 predicted savings are. What failed:
-
-- The loader of `tabular` is predicted to save 11.1 ms of 40.4 ms, and saved 7.7 ms.
-- The waits of `trainer` and of `recommender` save nothing while another fault keeps the GPU busy. Once the others are
-  fixed they save 7.6 of 56.7 ms and 1.5 of 17.0 ms. A plan knows only the findings of now.
-- The pinned copies of `recommender` are predicted to save 8.0 ms of 25.8 ms, and saved 5.0 ms."""
+programs were profiled once with each set, 20 to 36 steps, on machines whose cores others share."""
 
 
 @dataclass(frozen=True, slots=True)
