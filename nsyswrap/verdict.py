@@ -36,6 +36,7 @@ NO_RECORDS = f"The GPU's records are missing: {{calls}} and no {{work}}. {OF_HOS
 # From this share of the window, time that the capture cannot explain decides the verdict, and so does idle time of the
 # GPU. Source: ours.
 LIMIT_SHARE = 0.10
+UNSURE = "Cannot tell whether the GPU waits without the profiler: no step was timed alone."
 COMPUTE_BOUND = "Compute-bound: kernels run {share} of the time."
 ONE_STEP = "Only one step was recorded, so there is no step time. Record at least ten: `--steps 20`."
 
@@ -143,7 +144,7 @@ def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
     if first is None or not limits:
         return about + _without_finding(by_key["ledger"], by_key.get("compute"), plan, typical(step, window)), None
     then = _per_step(first, window, step, kind, plan)
-    if says_idle(first.rule) and (busy := _busy(by_key["ledger"])):
+    if says_idle(first.rule) and (busy := _busy(by_key["ledger"], step)):
         return f"{about}{busy}{then}", None
     return f"{about}{first.headline}{then}", first.rule
 
@@ -153,15 +154,20 @@ def says_idle(rule: str | None) -> bool:
     return rule in RULES and rule not in {MANY_KERNELS.key, *ON_COPIES}
 
 
-def _busy(ledger: Section) -> str:
-    """Return what keeps the GPUs busy, in a sentence; empty where they are idle for a tenth of the time."""
+def _busy(ledger: Section, step: StepTimes) -> str:
+    """Return what keeps the GPUs busy, in a sentence; empty where they are idle for a tenth of the time.
+
+    Where no step was timed alone, they are idle for as long only if they are in the shortest step that may be.
+    """
     devices = ledger.tables["devices"]
     compute, idle, whole = (int(devices[f"{each}_ns"].sum()) for each in ("compute", "idle", "window"))
     kernels = units.share(compute / whole)
     if whole - compute < LIMIT_SHARE * whole:
         return COMPUTE_BOUND.format(share=kernels)
     if idle >= LIMIT_SHARE * whole:
-        return ""
+        alone = step.alone if step.alone_source == "simulated" else None
+        is_sure = alone is None or (whole - idle) * alone.point <= (1 - LIMIT_SHARE) * whole * alone.low
+        return "" if is_sure else UNSURE
     return f"The GPU is busy {units.share(1 - idle / whole)} of the time, with kernels for {kernels}."
 
 

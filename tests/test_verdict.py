@@ -13,7 +13,7 @@ from verdict_checks import INCOMPLETE, check_verdict
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval, between
 from nsyswrap.base.intervals import Window
-from nsyswrap.model import NO_STEP, Fact, Finding, Plan, PlannedChange, Section, Severity, StepTimes
+from nsyswrap.model import NO_STEP, AloneSource, Fact, Finding, Plan, PlannedChange, Section, Severity, StepTimes
 from nsyswrap.report import build_report
 from nsyswrap.rules import RULES
 from nsyswrap.verdict import find_verdict
@@ -104,6 +104,16 @@ def test_a_gpu_that_is_busy_for_nine_tenths_does_not_wait(compute_ms: int, copie
     assert said == f"{start} A step takes 100 ms as recorded; about 75 with CUDA graphs."
     assert (rule is None) == (compute_ms + copies_ms > 900)
     assert find_verdict(of_gpu, [finding("optimizer/many_kernels")], WHOLE, TEN)[1] == "optimizer/many_kernels"
+
+
+@pytest.mark.parametrize(("low_ms", "source"), [(66, "simulated"), (67, "simulated"), (66, "this_process")])
+def test_a_step_that_was_not_timed_alone_may_be_short_enough_to_keep_the_gpu_busy(
+    low_ms: int, source: AloneSource
+) -> None:
+    """The GPU works for 60 of 100 ms."""
+    step = StepTimes(10, 120 * MS, Interval(low_ms * MS, 100 * MS, 120 * MS), source)
+    rule = find_verdict(sections(compute_ns=600 * MS), [finding()], WHOLE, step)[1]
+    assert (rule is None) == (low_ms == 66 and source == "simulated")
 
 
 def test_two_changes_that_help_only_together_are_counted() -> None:

@@ -27,7 +27,7 @@ ROOT_CAUSES = (
     "host/cpu_quota",
 )
 LEAST_PROGRAMS = 3
-# Constants with which a program says what it shows.
+# The names of the constants that describe a program.
 OF_PROGRAMS = ("EXPECTS", "SHAPE", "LIBRARY", "GPUS", "HELD_OUT", "PROGRAMS", "FAULTS")
 
 
@@ -57,7 +57,7 @@ class Program:
 
 
 def constants(path: Path) -> dict[str, Any]:
-    """Return what a program says of itself, by the name of the constant, without running it."""
+    """Return the constants that describe a program, by name, without running it."""
     return {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in ast.parse(path.read_text()).body

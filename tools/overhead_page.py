@@ -100,7 +100,7 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
         )
         for row in rows
         for kind, suffix in KINDS.items()
-        if kind in row
+        if "report" in row.get(kind, ())
     ]
 
 
@@ -218,13 +218,20 @@ def _summary(what: str, compared: Sequence[Compared]) -> str:
     known = [each for each in compared if each.found]
     if not known:
         return f"No report has a {what}."
-    errors, widths = sorted(abs(each.off) for each in known), [each.width for each in known]
     return (
-        f"{len(known)} of {len(compared)} reports have a {what}. It is off by {100 * statistics.median(errors):.1f} % "
-        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile). The range holds the "
+        f"{len(known)} of {len(compared)} reports have a {what}. It is off by {_errors(known)}. The range holds the "
         f"measured step in {sum(each.is_held for each in known)} of them, and its median width is "
-        f"{100 * statistics.median(widths):.0f} % of the step."
+        f"{100 * statistics.median(each.width for each in known):.0f} % of the step."
     )
+
+
+def _errors(known: Sequence[Compared]) -> str:
+    errors = sorted(abs(each.off) for each in known)
+    return f"{100 * statistics.median(errors):.1f} % (median), {100 * _ninth(errors):.1f} % (90th percentile)"
+
+
+def _ninth(errors: Sequence[float]) -> float:
+    return errors[math.ceil(0.9 * len(errors)) - 1]
 
 
 def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -240,21 +247,23 @@ def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
         return ""
     return (
         f"A turn without nsys is off from the other turns of its program by {100 * statistics.median(errors):.1f} % "
-        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile)."
+        f"(median), {100 * _ninth(errors):.1f} % (90th percentile)."
     )
 
 
 def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    runs = [(f"{_name(row)}{suffix}", row[kind]) for row in rows for kind, suffix in KINDS.items() if kind in row]
+    kinds = [(row, kind, suffix) for row in rows for kind, suffix in KINDS.items()]
+    runs = [(f"{_name(row)}{suffix}", row[kind]) for row, kind, suffix in kinds if "report" in row.get(kind, ())]
     busy = [(name, run, run["report"]["busy_ns"]) for name, run in runs if run["report"].get("busy_ns")]
     full = [(name, run) for name, run, ns in busy if ns > (1 - LIMIT_SHARE) * run["mean_ns"]]
     made = [(name, run) for name, run in full if says_idle(run["report"]["verdict_rule"])]
     yield (
         f"{len(full)} of {len(busy)} programs keep the GPU busy for more than {100 * (1 - LIMIT_SHARE):.0f} % of the "
-        f"time alone. The verdicts of {len(made)} of these say that it waits."
+        f"time alone. The verdicts of {len(made) or 'none'} of these say that it waits."
     )
     for name, run in made:
-        yield f"- {name}, {100 * run['report']['busy_ns'] / run['mean_ns']:.0f} % busy: {run['report']['verdict']}"
+        busy_share = run["report"]["busy_ns"] / run["mean_ns"]
+        yield f"- {name}, {100 * busy_share:.0f} % busy: {run['report']['verdict']}"
 
 
 def _wrapped(text: str) -> str:

@@ -9,6 +9,7 @@ place of report.json that differs, with the number of captures and one example, 
 0 if nothing differs, 1 if something does.
 """
 
+import dataclasses
 import difflib
 import json
 import lzma
@@ -62,6 +63,8 @@ def write(packed: Path, folder: Path) -> None:
         export = Path(temporary) / packed.name.removesuffix(".xz")
         export.write_bytes(lzma.decompress(packed.read_bytes()))
         report = open_capture(export).report
+    # The page names the folder of the capture, which has another name each time.
+    report = dataclasses.replace(report, capture=dataclasses.replace(report.capture, folder="unpacked"))
     folder.mkdir(parents=True, exist_ok=True)
     for form, name in FILES.items():
         text = render(form, report)

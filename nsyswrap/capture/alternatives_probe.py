@@ -9,6 +9,7 @@ GPU first waits while the CPU launches a turn, so that the CPU does not count::
     queue    |wait|event|before before before|event|   |wait|event|after after after|event|   |wait|event|before ...
 """
 
+import faulthandler
 import json
 import math
 import os
@@ -37,8 +38,8 @@ CLOCK_HZ = 2.0e9
 # variants, and gradients. Source: ours.
 MEMORY_SHARE, COPIES = 0.5, 4
 COMPILER = "inductor"
-# How much later than its end the time is over, so that the clock shows it, in s.
-LATER_S = 0.05
+# How much later than its end the time is over, so that the clock shows it, in s; and for what Python cannot interrupt.
+LATER_S, MUCH_LATER_S = 0.05, 1.0
 # Those that overwrite what they take first.
 OVERWRITES = ("copy_", "fill_", "zero_", "bernoulli_", "normal_", "uniform_", "exponential_")
 # Numbers in place of those that were not recorded: scalars that PyTorch turned into tensors.
@@ -606,6 +607,7 @@ def main(began: float) -> int:
 
         gpu = torch.cuda.get_device_properties(0)
         sys.stdout.write(json.dumps({"gpu": gpu.name}) + "\n")
+        sys.stdout.flush()
         for each in measured(torch, json.loads(path.read_text(encoding="utf-8")), "cuda", ends):
             sys.stdout.write(json.dumps(each) + "\n")
             sys.stdout.flush()
@@ -618,6 +620,8 @@ def main(began: float) -> int:
 
 
 if __name__ == "__main__":
+    # An alarm waits for compilers that Python cannot interrupt; this does not. What was printed so far counts.
+    faulthandler.dump_traceback_later(float(sys.argv[2]) + MUCH_LATER_S, exit=True)
     code = main(time.monotonic())
     sys.stdout.flush()
     sys.stderr.flush()

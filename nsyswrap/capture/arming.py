@@ -23,9 +23,12 @@ _LAUNCHERS = frozenset({
 })  # fmt: skip
 # What a program says that trains with an optimizer of torch, or with a library that does, or that marks its steps.
 _TRAINS = re.compile(r"\boptim\b|\.backward\(|\w*Trainer\b|\.fit\(|\bnsyswrap\.steps\(|\bnsyswrap import .*\bsteps\b")
-# What a program says that marks its own steps: a call that opens a range, with a word for a step in the same line.
+# What a program says that marks its own steps: a call that opens a range, with a word for a step in the same line, or a
+# function of its own with such a name that opens one.
 _MARKS_STEPS = re.compile(
-    r"\b(?:range_push|push_range|annotate|nvtx\.range)\([^#\n]*(?:batch|step|iter)", re.IGNORECASE
+    r"\b(?:range_push|push_range|annotate|nvtx\.range)\([^#\n]*(?:batch|step|iter)"
+    r"|^\s*with\s+(?:\w+\.)?(?:batch|step|iteration)\(",
+    re.IGNORECASE | re.MULTILINE,
 )
 # Exits with 0 where the ranges of a program can be seen: in Python 3.12 and newer.
 _CAN_MONITOR = "import sys; sys.exit(not hasattr(sys, 'monitoring'))"

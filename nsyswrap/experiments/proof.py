@@ -132,11 +132,11 @@ def _proof(found: tuple[WorkCheck, ...], altered: set[str]) -> WorkProof:
     words = Verification("", "", outcome, found, None, (), VerifyOptions()).verdict
     words = words.replace("NEW", "the changed program").replace("BASE", "the unchanged one")
     words = words[0].upper() + words[1:]
+    losses = [each for each in found if each.name == _LOSSES]
+    if losses and losses[-1].outcome is WorkOutcome.SAME:
+        words += f" Losses: {losses[-1].words[0].lower()}{losses[-1].words[1:]}"
     if outcome is WorkOutcome.SAME:
-        losses = [each.words for each in found if each.name == _LOSSES]
-        return WorkProof(
-            agree=True, words=f"{words} Losses: {losses[-1][0].lower()}{losses[-1][1:]}" if losses else words
-        )
+        return WorkProof(agree=True, words=words)
     are_values = all(each.is_value for each in found if each.outcome is WorkOutcome.OTHER)
     kinds = altered & ({MATHEMATICS, RANDOM} if are_values else {MATHEMATICS})
     if outcome is WorkOutcome.OTHER and kinds:

@@ -29,9 +29,11 @@ from nsyswrap.experiments.process_turns import ProcessTurns, Variant
 from nsyswrap.experiments.proof import Prover
 from nsyswrap.experiments.request import Answer, run_request
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, RANDOM, parts_of, spec_of
-from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET, WORKERS
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET, SLOWER, WORKERS
 from nsyswrap.experiments.try_runs import PROOF_RUNS, NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
+# What is compiled or captured keeps the kernels of the settings then, so these come last.
+_KEEP_KERNELS = frozenset({"compile", "cuda_graphs"})
 # Seconds of steps for each number of workers. Source: ours.
 _SEARCH_S = 2.0
 # Of a search that found a better number, for which time is kept: one more of each. Source: ours.
@@ -68,7 +70,8 @@ class _Search:
         self._session, known = session, experiments()
         order = [(known[parts_of(each)[0]], each) for each in wanted.order]
         order = [each for each in order if wanted.with_precision or each[0].alters != MATHEMATICS]
-        self._turns = tuple(spec for each, spec in order if each.is_in_turns)
+        turns = [spec for each, spec in order if each.is_in_turns]
+        self._turns = tuple(sorted(turns, key=lambda spec: parts_of(spec)[0] in _KEEP_KERNELS))
         self._processes = tuple(spec for each, spec in order if not each.is_in_turns)
         self._say = wanted.say
         self._found: list[TriedChange] = []
@@ -194,6 +197,10 @@ class _Search:
             self._found = [replace(each, kept=False) for each in self._found]
             raise NoMoreRunsError(f"All changes together end the program: {together.words}.")
         self._notes += [turns.stopped] if turns.stopped else []
+        if together.verdict in {SAME, SLOWER}:
+            self._notes.append(f"In new processes, all changes together: {together.verdict}. So none is recommended.")
+            self._found = [replace(each, kept=False) for each in self._found]
+            return
         self._say("the work of all changes together and of none is compared")
         prover = Prover(self._session, base)
         proof = prover.prove(self._base, new)

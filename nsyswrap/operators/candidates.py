@@ -220,10 +220,12 @@ def _gradients(operators: Sequence[RecordedOperator], calls: Sequence[OperatorCa
 
 
 def _taken(operators: Sequence[RecordedOperator]) -> Iterator[Tensor]:
-    """Yield the tensors that operators take and none of them made."""
+    """Yield the tensors that operators take and none of them made; running statistics have no gradient."""
     made: set[int | None] = set()
     for each in operators:
-        yield from (tensor for tensor in tensors_of(each.inputs) if tensor.storage not in made)
+        is_norm = plain(each.name) in {*BATCH_NORMS, "batch_norm"}
+        inputs = (*each.inputs[:3], *each.inputs[5:]) if is_norm else each.inputs
+        yield from (tensor for tensor in tensors_of(inputs) if tensor.storage not in made)
         made |= {tensor.storage for tensor in tensors_of(each.outputs)}
 
 

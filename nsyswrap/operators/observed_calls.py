@@ -333,7 +333,8 @@ class _Step:
             forward=self._recorded(origin.forward) if origin.forward >= 0 else None,
             in_graph=origin.in_graph,
         )
-        site, process = self._site_of(origin.site), self._process(int(self._thread[origin.site]))
+        site = self._site_of(origin.site)
+        process = None if site is None else self._process(int(self._thread[origin.site]))
         if site is None or process is None:
             return made
         number = self._named[origin.operator].number if origin.operator >= 0 else -1
@@ -350,7 +351,7 @@ class _Step:
     def _site_of(self, row: int) -> CallSite | None:
         """Return the line of a range; None where it is not known, and for -1."""
         process = self._process(int(self._thread[row])) if row >= 0 else None
-        number = int(self._site[row])
+        number = int(self._site[row]) if process is not None else -1
         return process.sites[number] if process is not None and 0 <= number < len(process.sites) else None
 
     def _process(self, thread: int) -> ProcessXray | None:

@@ -30,10 +30,12 @@ ATTENTION_BY_PARTS = Rule(
 )
 ACTIVATION_BY_PARTS = Rule(
     key="compute/activation_by_parts",
+    tried_with=("compile",),
     name="activations written by parts",
     headline="Activations by parts take {share} of the time: each operation of them is a kernel, in {place}.",
     advice=Wording(
-        "Use the operator for the whole function, such as torch.nn.functional.gelu: it reads and writes once.",
+        "Use the operator for the whole function, such as torch.nn.functional.gelu, silu or mish: it reads and "
+        "writes once.",
         "Use one kernel for the whole function: it reads and writes once.",
     ),
     code=(
@@ -161,6 +163,7 @@ MISALIGNED = Rule(
 )
 NORM_BY_PARTS = Rule(
     key="compute/norm_by_parts",
+    tried_with=("compile",),
     name="norms written by parts",
     headline="Norms by parts take {share} of the time: mean, root and products one by one, in {place}.",
     advice=Wording(
@@ -260,7 +263,7 @@ REPEATED_CASTS = Rule(
 SMALL_BATCHES = Rule(
     key="compute/small_batches",
     name="many small batches in a step",
-    headline="Modules that each step calls {count} times with little data take {share} of the time: {place}.",
+    headline="Each step runs {place} {count} times, each with little data.",
     advice=Wording(
         "Give them all {count} at once: one larger micro-batch, or a stacked batch in place of a loop over samples. "
         "That needs memory for the activations of all of them.",

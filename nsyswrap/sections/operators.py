@@ -73,9 +73,10 @@ def run(
     rates = find_rates(context, joined)
     whole = int(joined.own_ns.sum())
     calls = joined.calls
+    named = _is(joined, [bool(each.name) for each in calls])
     shares = {
-        "joined_share": _is(joined, [bool(each.name) for each in calls]),
-        "exact_share": joined.exact,
+        "joined_share": named,
+        "exact_share": named & joined.exact,
         "line_share": _is(joined, [bool(each.line) for each in calls]),
         "module_share": _is(joined, [bool(each.module) for each in calls]),
         "optimizer_share": _is(joined, [bool(each.optimizer) for each in calls]),

@@ -14,8 +14,8 @@ from nsyswrap.events.alternatives import MeasuredAlternative
 from nsyswrap.what_if.saving import KERNEL_FIX_ERROR, AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
-# A measured share of an operator's time and that in the changed program differ by as much. Source: four products and
-# three attentions of tools/judge_alternatives.py on an H100 differ by -0.7 to +5.0 %.
+# A measured share of an operator's time and that in the changed program differ by as much. Source: seven products,
+# three attentions and two chains of tools/judge_alternatives.py on an H100 and an H200 differ by -0.7 to +5.0 %.
 BENCHMARK_ERROR = 0.05
 # Alternatives in the evidence: as many as a reader takes in. Ours.
 LISTED = 4

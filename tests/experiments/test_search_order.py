@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,12 @@ def test_the_budget_ends_the_runs() -> None:
     assert "--budget" in trial.notes[0]
 
 
+def test_settings_come_before_what_keeps_its_kernels() -> None:
+    program = Program({})
+    program.tried("cuda_graphs", "attention", "compile=default", "gc")
+    assert program.requests[0].turns == ("attention", "gc", "cuda_graphs", "compile=default")
+
+
 def test_the_precision_is_changed_only_with_leave() -> None:
     program = Program({})
     program.tried("autocast", "fused")
@@ -209,6 +216,15 @@ def test_changes_that_end_the_program_together_are_not_recommended() -> None:
     assert "end the program" in trial.notes[-1]
 
 
+def test_what_new_processes_do_not_confirm_is_not_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In turns a step was shorter by a fifth, as by chance; in new processes it is not."""
+    program = Program({"gc": 0.8})
+    monkeypatch.setattr(program, "step_ns", lambda _specs: 1e7)
+    trial = program.tried("gc")
+    assert trial.kept == ()
+    assert trial.notes == ("In new processes, all changes together: no difference. So none is recommended.",)
+
+
 def test_a_record_that_fails_says_nothing_of_the_work() -> None:
     """The changed program may need more memory than is left beside a record; its timed runs have ended well."""
     program = Program({"fused": 0.8})
@@ -219,6 +235,22 @@ def test_a_record_that_fails_says_nothing_of_the_work() -> None:
     trial = try_changes(TryOptions(order=["fused"], budget_s=1e6), options(Path("out"), "train.py"), run)
     assert [each.spec for each in trial.kept] == ["fused"]
     assert "cannot be recorded: the program was killed" in trial.notes[0]
+
+
+@pytest.mark.parametrize(("loss", "kept"), [(0.5, ["cuda_graphs"]), (0.9, [])])
+def test_losses_are_compared_where_the_work_cannot_be_recorded(loss: float, kept: list[str]) -> None:
+    program = Program({"cuda_graphs": 0.8}, losses={"cuda_graphs": [1.0, loss, 0.25]})
+
+    def run(request: Request, made: object) -> Answer:
+        found = program.run(request, made)
+        if request.proved_steps and request.base and found.work is not None:
+            record = {**found.work.processes[0], "problem": "a CUDA graph is captured"}
+            return replace(found, work=replace(found.work, processes=(record,)))
+        return found
+
+    trial = try_changes(TryOptions(order=["cuda_graphs"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert [each.spec for each in trial.kept] == kept
+    assert ("Losses: equal in each step" in trial.notes[0]) is bool(kept)
 
 
 def test_the_work_is_compared_where_no_time_is_left_for_the_times() -> None:

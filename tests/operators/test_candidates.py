@@ -21,6 +21,7 @@ from nsyswrap.events.alternatives import (
 from nsyswrap.events.xray_record import RecordedOperator, Tensor
 from nsyswrap.loop.context import NO_SETTINGS, find_context
 from nsyswrap.model import Finding, Report
+from nsyswrap.operators import candidates
 from nsyswrap.operators.candidates import pick
 from nsyswrap.report import report_of
 from nsyswrap.sections.tensor_cores import section as tensor_cores
@@ -137,6 +138,13 @@ def test_a_convolution_that_converts_layouts_may_have_channels_last(tmp_path: Pa
     again = findings(operators, tmp_path / "again", tensor_cores, measured(found, 0.8, 0.8, 0.8))["tensor_cores/layout"]
     assert again.saving is not None
     assert again.saving.point / STEPS / US == pytest.approx(200, abs=20)
+
+
+def test_running_statistics_have_no_gradient() -> None:
+    """PyTorch refuses to compute one."""
+    images, *numbers = Tensor((8, 16, 4, 4)), *(Tensor((16,), storage=at) for at in range(4))
+    operator = RecordedOperator("aten::native_batch_norm", inputs=(images, *numbers, True, 0.1, 1e-5))
+    assert list(candidates._taken([operator])) == [images, *numbers[:2]]  # noqa: SLF001
 
 
 def hidden(number: int, width: int = 1024) -> dict[str, Any]:

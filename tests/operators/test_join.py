@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from export_builder import MAIN, ExportBuilder
-from xray_program import LAUNCHES, OPTIMIZER, STEP_NS, context_of, operator, program, record
+from xray_program import LAUNCHES, NVJET, OPTIMIZER, STEP_NS, context_of, operator, program, record, with_graph
 
 from nsyswrap.events.xray_record import read_xray
 from nsyswrap.loop.context import TraceContext
@@ -14,7 +14,6 @@ from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators
 from nsyswrap.operators.observed_calls import OperatorCall
 
 STEPS = [LAUNCHES] * 5
-NVJET = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NNT"
 CLOSURE = ["/home/someone/app/train.py", 21, "closure"]
 
 
@@ -241,18 +240,7 @@ def test_processes_of_two_reports_may_have_the_same_number(tmp_path: Path) -> No
 
 def test_nodes_of_a_graph_have_the_line_that_launches_it_and_no_operator(tmp_path: Path) -> None:
     """Their operators ran when the graph was captured. A range around the launch names none of them."""
-    builder = program(STEPS)
-    for number in range(len(STEPS) + 1):
-        call, launch = number * STEP_NS + 700_000, 9_000 + number
-        builder.call("cudaGraphLaunch_v10000", call, call + 2_000, correlation=launch)
-        for node in (1, 2):
-            begin = call + 10_000 * node
-            name = (NVJET, "not_known")[node - 1]
-            builder.kernel(begin, begin + 5_000, name, graph_node=node, correlation=launch)
-    call = len(STEPS) * STEP_NS + 700_000
-    builder.range("nsyswrap xray 2", call - 900, call + 3_900, domain=3)
-    builder.range("Graphed, op_id = 8", call - 800, call + 3_800)
-    found = calls_of(builder, tmp_path)
+    found = calls_of(with_graph(program(STEPS), len(STEPS)), tmp_path)
     of_graph = [each for each in found if each is not None and not each.name]
     assert (len(found), len(of_graph)) == (3 * 7, 3 * 2)
     assert {(each.line, each.shapes) for each in of_graph} == {("train.py:30", "")}

@@ -103,6 +103,29 @@ def test_operations_of_a_step_are_those_of_its_formula(name: str, contexts: Call
     assert np.nansum(rates.operations[rates.is_product]) == pytest.approx(2 * OPERATIONS[name], rel=1e-12)
 
 
+def test_kernels_of_a_graph_have_pass_module_line_and_the_operation_of_their_name(
+    contexts: Callable[[str], TraceContext],
+) -> None:
+    """Its operators were captured before; those of head, loss and optimizer are known."""
+    context = contexts("graphed")
+    joined = joined_in(context)
+    in_graph = [each for each in joined.calls if each.in_graph]
+    assert {(each.name, each.module, each.line) for each in in_graph} == {("", "blocks", "graphed.py:24")}
+    assert {each.role: each.in_graph for each in in_graph if each.in_graph == "gemm"}.keys() == {"", "backward"}
+    assert {each.in_graph for each in in_graph} >= {"gemm", "norm", "elementwise", "reduction"}
+    nodes = array(context.trace[tables.KERNELS], "graph_node_id")[context.operations.row[joined.rows]] != 0
+    assert (np.array([bool(each.in_graph) for each in joined.calls])[joined.call] == nodes).all()
+    assert share(joined, "in_graph") == pytest.approx(0.788, abs=0.0005)
+    assert share(joined, "name") == pytest.approx(0.212, abs=0.0005)
+    assert share(joined, "line") == 1.0
+
+
+def test_what_a_backward_pass_adds_up_has_the_line_that_runs_it(contexts: Callable[[str], TraceContext]) -> None:
+    """The gradient of the input, which the program never clears."""
+    (added,) = (each for each in joined_in(contexts("graphed")).calls if each.name == "aten::add_")
+    assert (added.role, added.line, added.module) == ("backward", "graphed.py:37", "")
+
+
 def test_the_checkpointed_block_is_computed_again(contexts: Callable[[str], TraceContext]) -> None:
     """Its operators are known as such; without a checkpoint, none is."""
     joined, other = (joined_in(contexts(name)) for name in ("gpt", "conv"))

@@ -151,7 +151,9 @@ def test_a_program_has_the_same_steps_of_each_rank_and_the_collectives_of_the_re
     step = ranges["text"].str.match(r"step \d+$").fillna(value=False).to_numpy(bool)
     first = step & (coded(ranges, "thread") == coded(ranges, "thread")[step][0])
     gone = np.flatnonzero(first)[:steps_apart]
-    trace = replace(trace, frames={**trace.frames, tables.RANGES.name: ranges.drop(index=gone).reset_index(drop=True)})
+    trace = replace(
+        trace, frames={**trace.frames, tables.RANGES.name: ranges.drop(index=gone.tolist()).reset_index(drop=True)}
+    )
     program = program_of(trace)
     assert program.simulation is not None
     assert program.calibration is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from analysis_fixtures import run_section
-from xray_program import LAUNCHES, OPTIMIZER, STEP_NS, context_of, program, record
+from xray_program import LAUNCHES, OPTIMIZER, STEP_NS, context_of, program, record, with_graph
 
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
@@ -79,6 +79,21 @@ def test_each_kernel_has_an_owner_and_shares_say_which(tmp_path: Path) -> None:
     assert owners == {"tokens", "layers.0.linear", "Adam (optimizer)", operators.NO_OWNER}
     assert owners == set(section.tables["kernels"]["owner"])
     assert owners < set(section.tables["modules"]["module"])
+
+
+def test_kernels_of_a_graph_are_named_by_their_operation_and_the_section_says_their_share(tmp_path: Path) -> None:
+    """Two of 5 us, beside five of 20 us; a program without graphs has no such share."""
+    with_it, without = (
+        section_of(context_of(each, tmp_path / "made.sqlite"))
+        for each in (with_graph(program(STEPS), len(STEPS)), program(STEPS))
+    )
+    share = with_it.fact("graph_share")
+    assert share is not None
+    assert share.value == pytest.approx(10 / 110)
+    assert without.fact("graph_share") is None
+    assert any(each.startswith("9.1 % of the kernel time is in CUDA graphs") for each in with_it.notes)
+    names = {f"{each} {operators.IN_GRAPH}" for each in ("matrix products", "kernels")}
+    assert names < set(with_it.tables["operators"]["operator"])
 
 
 def test_the_ledger_of_the_peak_adds_up_to_a_step(tmp_path: Path) -> None:

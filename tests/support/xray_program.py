@@ -25,6 +25,7 @@ LAUNCHES: tuple[tuple[str, int, int], ...] = (
     ("gemm", 8, AUTOGRAD),
     ("adam", 2, MAIN),
 )
+NVJET = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NNT"
 # The frames around a line of an optimizer: it inherits its step.
 OPTIMIZER = [
     ["/lib/python3.12/site-packages/torch/optim/adam.py", 623, "_multi_tensor_adam"],
@@ -138,6 +139,18 @@ def _observed(builder: ExportBuilder, begin: int, first: int) -> None:
         for depth, text in enumerate(texts):
             domain = 3 if text.startswith("nsyswrap") else 0
             builder.range(text, call - 900 + 100 * depth, call + 3_900 - 100 * depth, thread=where, domain=domain)
+
+
+def with_graph(builder: ExportBuilder, steps: int) -> ExportBuilder:
+    """Add a CUDA graph of two kernels to each step and to the X-ray step after them, with a range of an operator."""
+    for number in range(steps + 1):
+        call, launch = number * STEP_NS + 700_000, 9_000 + number
+        builder.call("cudaGraphLaunch_v10000", call, call + 2_000, correlation=launch)
+        for node, name in enumerate((NVJET, "not_known"), 1):
+            begin = call + 10_000 * node
+            builder.kernel(begin, begin + 5_000, name, graph_node=node, correlation=launch)
+    builder.range("nsyswrap xray 2", call - 900, call + 3_900, domain=3)
+    return builder.range("Graphed, op_id = 8", call - 800, call + 3_800)
 
 
 def context_of(builder: ExportBuilder, path: Any, found: Mapping[str, Any] | None = None) -> TraceContext:  # noqa: ANN401

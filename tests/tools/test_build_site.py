@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+import build_site as tool
 import pytest
 from browser_pages import WIDTHS, listening, needs_chromium, tab, until
 from playwright.sync_api import Browser
-
-tool = importlib.import_module("build_site")
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 120

@@ -1,11 +1,9 @@
 """The fuzzer counts its cases, names each kind of failure once, and fails where a case failed."""
 
-import importlib
 import sys
 
+import fuzz
 import pytest
-
-fuzz = importlib.import_module("fuzz")
 
 
 def test_cases_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

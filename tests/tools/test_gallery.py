@@ -1,16 +1,19 @@
 """The gallery: cases name real programs, committed results meet EXPECTS, and the pages are up to date."""
 
 import ast
-import importlib
 import json
 import re
 import sys
 import time
 from argparse import Namespace
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
+import gallery
+import gallery_cases
+import gallery_index
+import gallery_page
+import gallery_results
 import pytest
 from committed_files import committed
 from packed_captures import packed
@@ -22,20 +25,6 @@ LARGEST_REPORT = 100_000  # bytes
 SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker" / "report.json"
 
 
-class Tools(NamedTuple):
-    """The modules of tools/ that make the gallery."""
-
-    cases: ModuleType
-    results: ModuleType
-    page: ModuleType
-    cards: ModuleType
-    gallery: ModuleType
-
-
-NAMES = ("gallery_cases", "gallery_results", "gallery_page", "gallery_index", "gallery")
-tools = Tools(*map(importlib.import_module, NAMES))
-
-
 @pytest.fixture(scope="module")
 def sample() -> dict[str, Any]:
     """Return an uncut report.json from a real GPU."""
@@ -44,14 +33,14 @@ def sample() -> dict[str, Any]:
 
 
 def test_each_claim_names_cases_and_each_case_has_a_claim() -> None:
-    claimed = {name for claim in tools.cases.CLAIMS for name in claim.cases}
-    assert claimed == {case.name for case in tools.cases.CASES}
+    claimed = {name for claim in gallery_cases.CLAIMS for name in claim.cases}
+    assert claimed == {case.name for case in gallery_cases.CASES}
 
 
 def test_the_programs_take_the_options_of_their_cases() -> None:
     """Each word that starts with a dash is an option in the program's text, or one that all programs have."""
     shared = {"--steps", "--batch-size", "--amp"}
-    for case in tools.cases.CASES:
+    for case in gallery_cases.CASES:
         text = (ROOT / "workloads" / f"{case.program}.py").read_text()
         words = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
         assert {each for each in case.options.split() if each.startswith("--")} <= words | shared, case.name
@@ -60,17 +49,17 @@ def test_the_programs_take_the_options_of_their_cases() -> None:
 def test_what_programs_expect_is_about_cases() -> None:
     """An entry of EXPECTS without a case would never be checked."""
     checked = set()
-    for case in tools.cases.CASES:
+    for case in gallery_cases.CASES:
         nothing: dict[str, Any] = {"findings": [], "sections": {}}
-        expected = tools.results.expects(case.program)
-        if tools.results.broken(tools.results.Result(case, nothing), expected):
+        expected = gallery_results.expects(case.program)
+        if gallery_results.broken(gallery_results.Result(case, nothing), expected):
             checked.add(case.program)
-    assert checked == {case.program for case in tools.cases.CASES if tools.results.expects(case.program)}
+    assert checked == {case.program for case in gallery_cases.CASES if gallery_results.expects(case.program)}
 
 
 def test_committed_results_meet_the_expectations_of_their_programs() -> None:
-    found = tools.results.results()
-    wrong = [tools.results.broken(each, tools.results.expects(each.case.program)) for each in found]
+    found = gallery_results.results()
+    wrong = [gallery_results.broken(each, gallery_results.expects(each.case.program)) for each in found]
     assert [each for each in wrong if each] == []
 
 
@@ -91,20 +80,20 @@ def test_committed_results_are_small_and_private() -> None:
 def test_a_case_that_keeps_its_capture_has_it_and_links_it() -> None:
     """The index is up to date, and the card of such a case links the capture."""
     index = (ROOT / "reports" / "index.html").read_text()
-    assert index == tools.cards.page(tools.results.results())
-    for case in tools.cases.CASES:
+    assert index == gallery_index.page(gallery_results.results())
+    for case in gallery_cases.CASES:
         if case.keeps_capture:
-            assert (tools.results.GALLERY / case.name / "capture.nsys-rep").is_file(), case.name
+            assert (gallery_results.GALLERY / case.name / "capture.nsys-rep").is_file(), case.name
             assert f'href="gallery/{case.name}/capture.nsys-rep"' in index
 
 
 def test_the_page_of_results_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "results.md").read_text() == tools.page.page(tools.results.results())
+    assert (ROOT / "docs" / "results.md").read_text() == gallery_page.page(gallery_results.results())
 
 
 def test_a_cut_report_keeps_what_the_pages_read(sample: dict[str, Any]) -> None:
     """The cut report is far smaller; facts, findings, ledger and attribution are unchanged."""
-    cut = tools.results.cut(sample)
+    cut = gallery_results.cut(sample)
     assert len(json.dumps(cut)) < len(json.dumps(sample)) / 8
     assert cut["findings"] == sample["findings"]
     assert cut["sections"]["idle"]["tables"]["attribution"] == sample["sections"]["idle"]["tables"]["attribution"]
@@ -112,8 +101,10 @@ def test_a_cut_report_keeps_what_the_pages_read(sample: dict[str, Any]) -> None:
     assert {key: each["facts"] for key, each in cut["sections"].items()} == {
         key: each["facts"] for key, each in sample["sections"].items()
     }
-    case = tools.cases.named("mnist-1-worker")
-    assert tools.page.cells(tools.results.Result(case, cut)) == tools.page.cells(tools.results.Result(case, sample))
+    case = gallery_cases.named("mnist-1-worker")
+    assert gallery_page.cells(gallery_results.Result(case, cut)) == gallery_page.cells(
+        gallery_results.Result(case, sample)
+    )
 
 
 def chosen(tmp_path: Path, seconds: float) -> Namespace:
@@ -124,9 +115,9 @@ def chosen(tmp_path: Path, seconds: float) -> Namespace:
 def test_paths_and_variables_of_the_machine_are_left_out_of_a_run() -> None:
     """Paths of data and Python are replaced, names of variables dropped; the output of a program stays."""
     run = {"command": [sys.executable, "a.py", "/x/data/b"], "environment": {"names": ["SECRET"], "values": {"A": "0"}}}
-    kept = json.loads(tools.results.plain(json.dumps(run), Path("/x/data")))
+    kept = json.loads(gallery_results.plain(json.dumps(run), Path("/x/data")))
     assert kept == {"command": ["python", "a.py", "data/b"], "environment": {"values": {"A": "0"}}}
-    assert tools.results.plain("/x/data/b: loss 1\n", Path("/x/data")) == "data/b: loss 1\n"
+    assert gallery_results.plain("/x/data/b: loss 1\n", Path("/x/data")) == "data/b: loss 1\n"
 
 
 def test_private_variables_are_found_in_each_process(tmp_path: Path) -> None:
@@ -134,8 +125,8 @@ def test_private_variables_are_found_in_each_process(tmp_path: Path) -> None:
         (tmp_path / number).mkdir()
         (tmp_path / number / "environ").write_bytes(held)
     (tmp_path / "3").mkdir()
-    assert tools.results.private_variables(tmp_path) == ["OTHER", "TOKEN"]
-    assert tools.results.private_variables(tmp_path / "3") == []
+    assert gallery_results.private_variables(tmp_path) == ["OTHER", "TOKEN"]
+    assert gallery_results.private_variables(tmp_path / "3") == []
 
 
 def test_a_capture_is_kept_only_if_no_process_has_private_variables(
@@ -148,11 +139,11 @@ def test_a_capture_is_kept_only_if_no_process_has_private_variables(
     (made / "run.json").write_text('{"command": [], "environment": {}}')
     (made / "capture.nsys-rep").write_bytes(packed(b"HOME=/srv"))
     (tmp_path / "output.txt").write_text("loss 1\n")
-    monkeypatch.setattr(tools.gallery, "NSYSWRAP", [sys.executable, "-c", "pass"])
-    case = tools.cases.named("decoding")
-    left_out = tools.gallery.keep(case, made, Namespace(private=["TOKEN"], **vars(chosen(tmp_path, 100))))
+    monkeypatch.setattr(gallery, "NSYSWRAP", [sys.executable, "-c", "pass"])
+    case = gallery_cases.named("decoding")
+    left_out = gallery.keep(case, made, Namespace(private=["TOKEN"], **vars(chosen(tmp_path, 100))))
     folder = tmp_path / "gallery" / "decoding"
     assert "TOKEN" in left_out
     assert sorted(path.name for path in folder.iterdir()) == ["output.txt", "report.json", "run.json"]
-    assert tools.gallery.keep(case, made, Namespace(private=[], **vars(chosen(tmp_path, 100)))) == ""
+    assert gallery.keep(case, made, Namespace(private=[], **vars(chosen(tmp_path, 100)))) == ""
     assert (folder / "capture.nsys-rep").read_bytes() == packed(b"HOME=/srv")

@@ -9,6 +9,7 @@ import sys
 from contextlib import closing, suppress
 from pathlib import Path
 
+import gallery_capture as capture
 import pytest
 from capture_fixtures import options
 from packed_captures import literal, packed
@@ -16,8 +17,6 @@ from packed_captures import literal, packed
 from nsyswrap.capture.convert import export_report
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
-
-capture = importlib.import_module("gallery_capture")
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "reports").glob("*/*/capture.nsys-rep"))

@@ -1,27 +1,16 @@
 """Figures in the text of docs/results.md come from the reports, with units; missing cases leave remarks out."""
 
-import importlib
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
+import gallery_cases
+import gallery_figures
+import gallery_page
+import gallery_remarks
+import gallery_results
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class Tools(NamedTuple):
-    """The modules of tools/ under test."""
-
-    cases: ModuleType
-    results: ModuleType
-    figures: ModuleType
-    remarks: ModuleType
-    page: ModuleType
-
-
-NAMES = ("gallery_cases", "gallery_results", "gallery_figures", "gallery_remarks", "gallery_page")
-tools = Tools(*map(importlib.import_module, NAMES))
 
 
 def result(name: str, step_ms: float, *, printed: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - a Result
@@ -42,7 +31,7 @@ def result(name: str, step_ms: float, *, printed: tuple[str, ...] = ()) -> Any: 
         "launches": {"facts": {"median_operation_ns": {"value": 2080.0}}},
         "ranges": {"tables": {"summary": [{"name": "decode", "mean_ns": 1.5e6, "median_ns": 1e6}]}},
     }
-    return tools.results.Result(tools.cases.named(name), {"sections": sections}, printed)
+    return gallery_results.Result(gallery_cases.named(name), {"sections": sections}, printed)
 
 
 @pytest.mark.parametrize(
@@ -66,18 +55,18 @@ def test_a_figure_has_its_unit(text: str, expected: str) -> None:
         "bert-fp32": result("bert-fp32", 8, printed=("epoch 1: loss 1, 8.25 s, data 1.0 ms a batch (median)",)),
         "bert-amp": result("bert-amp", 2.5),
     }
-    assert text.format_map(tools.figures.AllFigures(by_name)) == expected
+    assert text.format_map(gallery_figures.AllFigures(by_name)) == expected
 
 
 def test_a_remark_without_its_results_is_left_out() -> None:
     """The page has each remark whose results are committed."""
-    found = tools.results.results()
-    assert "The source is confirmed." in tools.page.page(found)
-    assert "The source is confirmed." not in tools.page.page(
+    found = gallery_results.results()
+    assert "The source is confirmed." in gallery_page.page(found)
+    assert "The source is confirmed." not in gallery_page.page(
         [each for each in found if each.case.name != "decoding-graphs"]
     )
     by_name = {each.case.name: each for each in found}
     text = (ROOT / "docs" / "results.md").read_text().replace("\n", " ")
-    for title, remark in tools.remarks.REMARKS.items():
-        filled = remark.format_map(tools.figures.AllFigures(by_name)).replace("\n", " ")
+    for title, remark in gallery_remarks.REMARKS.items():
+        filled = remark.format_map(gallery_figures.AllFigures(by_name)).replace("\n", " ")
         assert filled in text, title

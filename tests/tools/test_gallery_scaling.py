@@ -1,15 +1,13 @@
 """The part of docs/results.md on AlexNet on several GPUs, made from reports of a sweep."""
 
-import importlib
 import json
 import lzma
 import re
 from pathlib import Path
 from typing import Any
 
+import gallery_scaling as tool
 import pytest
-
-tool = importlib.import_module("gallery_scaling")
 
 MS = 1_000_000
 ROWS = ("compute_ns", "communication_wait_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")

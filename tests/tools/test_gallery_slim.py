@@ -1,18 +1,17 @@
 """The pages of the gallery's cases: committed for each case, small, and with the verdict of today's rules."""
 
 import html
-import importlib
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import gallery_index as cards
+import gallery_slim as slim
 import hand_made
+from gallery_results import GALLERY
 
 from nsyswrap.render.escape import unbroken
 from nsyswrap.verdict import in_order
-
-slim = importlib.import_module("gallery_slim")
-cards = importlib.import_module("gallery_index")
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST_PAGE = 60_000  # bytes
@@ -26,7 +25,7 @@ def test_each_card_leads_to_a_small_page_named_after_its_case() -> None:
     assert len(found) == 41
     for result in found:
         name = result.case.name
-        page = (slim.GALLERY / name / slim.SLIM).read_text(encoding="utf-8")
+        page = (GALLERY / name / slim.SLIM).read_text(encoding="utf-8")
         assert len(page.encode()) <= LARGEST_PAGE, name
         assert f"<h1><bdi>{name}</bdi></h1>" in page
         assert f'<h3><a href="gallery/{name}/{slim.SLIM}">{name}</a></h3>' in index
@@ -48,7 +47,7 @@ def test_the_order_of_findings_is_that_of_today() -> None:
 
 
 def test_the_page_says_what_it_lacks_and_where_more_is(tmp_path: Path) -> None:
-    text = (slim.GALLERY / "decoding" / "report.json").read_text(encoding="utf-8")
+    text = (GALLERY / "decoding" / "report.json").read_text(encoding="utf-8")
     assert "The capture is beside it" in slim.slim_page("decoding", text)
     page = slim.slim_page("decoding", text, tmp_path)
     assert "The capture is beside it" not in page

@@ -1,11 +1,9 @@
 """The glossary of the documentation is written from the terms of the reports."""
 
-import importlib
 from pathlib import Path
 
+import glossary_page as tool
 import pytest
-
-tool = importlib.import_module("glossary_page")
 
 
 def test_each_group_is_a_table() -> None:

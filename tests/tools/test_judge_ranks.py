@@ -1,6 +1,5 @@
 """The tool that judges planted faults of one rank: its cases, its cuts, and its table."""
 
-import importlib
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -8,31 +7,32 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import fault_captures
+import judge_ranks as tool
 import pytest
+from rank_cases import CASES
 from real_captures import RealReport
-
-tool = importlib.import_module("judge_ranks")
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_each_fault_of_the_program_is_a_case() -> None:
-    for case in tool.CASES.values():
+    for case in CASES.values():
         assert f'"{case.fault}"' in (ROOT / "workloads" / "ranks" / f"{case.program}.py").read_text()
-        assert set(case.fixed) <= set(tool.CASES)
-    assert sum(case.rank is not None for case in tool.CASES.values()) >= 6
+        assert set(case.fixed) <= set(CASES)
+    assert sum(case.rank is not None for case in CASES.values()) >= 6
 
 
 def test_committed_cases_are_committed() -> None:
     there = {path.name.removesuffix(".sqlite.xz") for path in tool.CAPTURES.glob("*.xz")}
-    assert there == {name for name, case in tool.CASES.items() if case.committed}
+    assert there == {name for name, case in CASES.items() if case.committed}
 
 
 @pytest.mark.parametrize("name", ["loader", "uneven_input", "balanced"])
 def test_a_report_is_judged_by_its_first_finding(real_report: RealReport, name: str) -> None:
     report = real_report(f"ranks/{name}")
-    assert tool.is_right(tool.CASES[name], report)
-    other = tool.CASES["checkpoints"]
+    assert tool.is_right(CASES[name], report)
+    other = CASES["checkpoints"]
     assert not tool.is_right(other, report)
 
 
@@ -52,7 +52,7 @@ def test_a_packed_capture_keeps_the_same_steps_of_each_rank(
     export = tmp_path / "one_later.sqlite"
     shutil.copyfile(captures("ranks/balanced"), export)
     export.chmod(0o644)
-    every = tool.fault_captures.steps_of_processes(export, tool.STEP)
+    every = fault_captures.steps_of_processes(export, tool.STEP)
     later, first = next((process, steps[0][0]) for process, steps in every.items())
     with closing(sqlite3.connect(export)) as database:
         database.execute("DELETE FROM NVTX_EVENTS WHERE start = ? AND globalTid >> 24 = ?", (first, later))
@@ -62,6 +62,6 @@ def test_a_packed_capture_keeps_the_same_steps_of_each_rank(
         "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName "
         "WHERE s.value LIKE 'nccl%' GROUP BY k.globalPid"
     )
-    with closing(sqlite3.connect(tool.fault_captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))) as database:
+    with closing(sqlite3.connect(fault_captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))) as database:
         (one,), (other,) = database.execute(collectives).fetchall()
     assert one == other > 0

@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 from threading import Thread
 
+import gallery_index as cards
+import known_programs as known
 import pytest
 
-known = importlib.import_module("known_programs")
-cards = importlib.import_module("gallery_index")
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "reports" / "samples"
 OF_ONE_GPU = [each for each in known.KNOWN if each.module.startswith("known.")]
@@ -83,6 +83,6 @@ def test_no_programs_are_no_part_of_the_gallery(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", sorted(known.PROGRAMS.rglob("*.*")), ids=lambda file: "/".join(file.parts[-3:]))
 def test_a_committed_file_is_small_and_holds_nothing_private(file: Path) -> None:
     content = file.read_bytes()
-    assert len(content) <= 1_500_000
+    assert len(content) <= (2_500_000 if file.suffix == ".xz" else 1_500_000)
     content = lzma.decompress(content) if file.suffix == ".xz" else content
     assert re.findall(rb"/(?:home|Users)/\w+|/root/|(?i:token|secret|password|api_?key)=", content) == []

@@ -1,9 +1,9 @@
 """The tool that moves thresholds: what it changes in a source, and which tests are near."""
 
-import importlib
 from pathlib import Path
 
-tool = importlib.import_module("mutate")
+import mutate as tool
+
 SOURCE = '''"""é: places in the file are bytes."""
 LEAST, MOST = 5, 0.5
 WIDE = 2 * LEAST

@@ -1,34 +1,18 @@
 """The programs behind `make overhead`: what runs in which turn, what is compared, and the page of the results."""
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import measure_overhead
+import overhead_page
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools"
 MS = 1_000_000
-
-
-def tool(name: str) -> ModuleType:
-    sys.path.insert(0, str(TOOLS))
-    try:
-        spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(TOOLS))
-    return module
-
-
-PAGE, MEASURE, TURNS = map(tool, ("overhead_page", "measure_overhead", "overhead_turns"))
 
 
 def interval(low: int, point: int, high: int) -> dict[str, int]:
@@ -59,7 +43,7 @@ def row(fault: dict[str, Any], fix: dict[str, Any] | None = None, *rules: str) -
 
 def test_the_step_alone_of_a_report_is_compared_with_the_measured_one() -> None:
     """So is that of the fixed program."""
-    lines = list(PAGE.lines([row(run(20, (19, 21, 22)), run(10, None))]))
+    lines = list(overhead_page.lines([row(run(20, (19, 21, 22)), run(10, None))]))
     assert lines[:2] == [
         "| some program | 20.00 | 10 % | 30.00 | 1.50 | 21.00 (19.00 to 22.00) | +5.0 % | yes |",
         "| some program, fixed | 10.00 | 10 % | 30.00 | 3.00 | none |  |  |",
@@ -80,40 +64,15 @@ def test_without_a_gpu_the_page_can_be_written_again(tmp_path: Path) -> None:
 
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
     results = json.loads((ROOT / "reports" / "overhead.json").read_text(encoding="utf-8"))
-    assert (ROOT / "docs" / "overhead.md").read_text(encoding="utf-8") == PAGE.page(results)
-
-
-# Makes two steps in each turn; as "once", it has one turn and starts again, as a program that took no steps does.
-PROGRAM = """
-import pathlib, socket, sys
-address, kind, log = sys.argv[1:]
-if kind == "broken":
-    sys.exit("it is broken")
-for _ in range(2 if kind == "once" else 1):
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(address.replace("@", chr(0), 1))
-    with connection, connection.makefile("rw") as lines:
-        for number, line in enumerate(lines):
-            with pathlib.Path(log).open("a") as file:
-                file.write(f"{kind} on {line}")
-            if kind == "once":
-                break
-            lines.write(f"[9, {number}]\\n")
-            lines.flush()
-"""
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    return path
+    assert (ROOT / "docs" / "overhead.md").read_text(encoding="utf-8") == overhead_page.page(results)
 
 
 def test_a_verdict_that_the_profiler_made_is_counted() -> None:
     """It says that the GPU waits, and alone the GPU is busy: its work takes 29 of 30 ms."""
     rows = [row(run(20, (19, 20, 21), busy=29)), row(run(20, (19, 20, 21), busy=29, rule=None))]
-    said = PAGE.page({"programs": [*rows, row(run(20, (19, 20, 21), busy=2))], "machine": {}}).replace("\n", " ")
+    said = overhead_page.page({"programs": [*rows, row(run(20, (19, 20, 21), busy=2))], "machine": {}}).replace(
+        "\n", " "
+    )
     assert "A turn without nsys is off from the other turns of its program by 9.5 % (median), 10.0 % (90th" in said
     assert "2 of 3 programs keep the GPU busy for more than 90 % of the time alone." in said
     assert "The verdicts of 1 of these say" in said
@@ -125,7 +84,7 @@ def test_kept_exports_are_analyzed_again(tmp_path: Path) -> None:
     kept = ROOT / "tests" / "captures" / "faults" / "launch_bound.sqlite.xz"
     (tmp_path / "faults.some_program.sqlite.xz").write_bytes(kept.read_bytes())
     program = row(run(20, None), run(10, None))
-    MEASURE.analyze_again([program], tmp_path)
+    measure_overhead.analyze_again([program], tmp_path)
     assert program["fault"]["median_ns"] == 20 * MS
     assert program["fault"]["report"]["busy_ns"] > 0
     assert program["fix"]["report"]["verdict"] == "V."

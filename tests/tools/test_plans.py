@@ -1,15 +1,14 @@
 """The judge of plans: sets of fixed faults, outcomes against measured steps, and the table of docs/faults.md."""
 
-import importlib
 import json
 import lzma
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import plan_table
 import pytest
 
 from nsyswrap.base.interval import Interval
@@ -29,10 +28,8 @@ SAVING_NOT_NEAR |= {("recommender", "pinned"), ("recommender", "optimizer"), *NO
 
 @pytest.fixture(scope="module")
 def table() -> Iterator[ModuleType]:
-    """Import tools/plan_table.py in the same way as the other tools; each program is judged once for all tests."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    module = importlib.import_module("plan_table")
-    judge = module.judge
+    """Yield tools/plan_table.py, which judges each program once for all tests."""
+    judge = plan_table.judge
     made: dict[Path, list[Any]] = {}
 
     def judged(program: Any, packed: Path, steps: Any) -> list[Any]:  # noqa: ANN401 - types of the tool
@@ -41,9 +38,8 @@ def table() -> Iterator[ModuleType]:
         return made[packed]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "judge", judged)
-        yield module
-    sys.path.remove(str(ROOT / "tools"))
+        patch.setattr(plan_table, "judge", judged)
+        yield plan_table
 
 
 def test_every_set_of_faults_is_profiled_and_what_a_plan_needs_first_comes_first(table: ModuleType) -> None:

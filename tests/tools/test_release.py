@@ -1,11 +1,9 @@
 """What a release is built from."""
 
-import importlib
 from pathlib import Path
 
+import release
 from committed_files import committed
-
-release = importlib.import_module("release")
 
 ROOT = Path(__file__).resolve().parents[2]
 

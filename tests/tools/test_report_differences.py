@@ -1,12 +1,11 @@
 """The tool that shows what a change does to the reports of all captures."""
 
-import importlib
 import json
 from pathlib import Path
 
 import pytest
+import report_differences as tool
 
-tool = importlib.import_module("report_differences")
 CAPTURE = "gallery/decoding"
 
 

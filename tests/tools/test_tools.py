@@ -1,13 +1,12 @@
 """The programs that set up a checkout, pin its packages and render its samples; the programs they start are fakes."""
 
-import importlib.util
 import re
 import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
+import lock as pins
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,29 +138,16 @@ def test_a_browser_that_cannot_be_installed_is_no_failure(checkout: Checkout) ->
     assert "tests that open pages in them are skipped or slower" in said
 
 
-def tool(name: str) -> ModuleType:
-    """Import a program of tools/, which is not a package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "tools")  # as where it runs as a program
-        spec.loader.exec_module(module)
-    return module
-
-
 def test_each_lock_of_the_project_is_one_that_make_lock_writes() -> None:
     """The names and purposes agree; pip chooses the versions."""
-    module = tool("lock")
-    locks = module.locks(tomllib.loads((ROOT / "pyproject.toml").read_text()))
+    locks = pins.locks(tomllib.loads((ROOT / "pyproject.toml").read_text()))
     assert {lock.name for lock in locks} == {path.name for path in (ROOT / "requirements").iterdir()}
     for lock in locks:
         text = (ROOT / "requirements" / lock.name).read_text()
-        versions = module.versions_in(text)
+        versions = pins.versions_in(text)
         # The hashes after a pin, which follow from the files of the index.
         found = {pin.split("=")[0]: re.findall("sha256:([0-9a-f]{64})", part) for pin, part in parts(text)}
-        assert module.render(lock, versions, found) == text
+        assert pins.render(lock, versions, found) == text
         assert all(bool(each) is lock.has_hashes for each in found.values())
 
 

@@ -1,18 +1,14 @@
 """The pictures of the README and the tutorial: they show each one that the tool makes, and no other."""
 
-import importlib.util
 import re
 from pathlib import Path
+
+import tutorial_pictures as tool
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_readme_and_tutorial_show_each_picture_that_the_tool_makes() -> None:
-    spec = importlib.util.spec_from_file_location("tutorial_pictures", ROOT / "tools" / "tutorial_pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
     made = {f"{name}.png" for name in tool.PICTURES}
     pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/tutorial.md")]
     shown = re.findall(r"!\[[^\]]+\]\((?:docs/)?images/([\w-]+\.png)\)", "".join(pages))

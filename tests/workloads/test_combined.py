@@ -16,21 +16,21 @@ STEPS = 3
 MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",), "": ()}
 
 
-def told(name: str) -> dict[str, Any]:
+def constants_of(name: str) -> dict[str, Any]:
     """Return the constants that describe a program."""
     return {"LIBRARY": "", **constants(WORKLOADS / "combined" / f"{name}.py")}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_has_two_or_three_faults_of_different_rules(name: str) -> None:
-    faults = told(name)["FAULTS"]
+    faults = constants_of(name)["FAULTS"]
     assert len(set(faults.values())) == len(faults) in {2, 3}
     assert set(faults.values()) <= set(RULES)
 
 
 def test_there_are_eight_programs_of_different_shape() -> None:
     """Two of the programs run the training loop of a library."""
-    found = [told(name) for name in NAMES]
+    found = [constants_of(name) for name in NAMES]
     assert len({str(each["SHAPE"]) for each in found}) == len(found) >= 8
     assert {str(each["LIBRARY"]) for each in found} == set(MODULES)
 
@@ -42,7 +42,7 @@ def test_a_program_does_the_same_steps_with_all_faults_and_with_none(
     name: str, events: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program runs small steps on a CPU, and its output says what was fixed."""
-    described = told(name)
+    described = constants_of(name)
     for module in MODULES[str(described["LIBRARY"])]:
         pytest.importorskip(module)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")

@@ -37,14 +37,14 @@ NEEDS = dict.fromkeys(("tokenized_in_the_step", "candidates_tokenized"), ("trans
 USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}
 
 
-def told(name: str) -> dict[str, Any]:
+def constants_of(name: str) -> dict[str, Any]:
     """Return the constants that describe a program."""
     return {"LIBRARY": "", **constants(WORKLOADS / "faults" / f"{name}.py")}
 
 
 def missing_libraries(name: str) -> list[str]:
     """Return the libraries that a program needs and that are not installed."""
-    library = OF_SEVERAL[name].library if name in OF_SEVERAL else str(told(name)["LIBRARY"])
+    library = OF_SEVERAL[name].library if name in OF_SEVERAL else str(constants_of(name)["LIBRARY"])
     needed = (*MODULES.get(library, ()), *NEEDS.get(name, ()))
     return [module for module in needed if importlib.util.find_spec(module) is None]
 
@@ -68,7 +68,7 @@ def run_or_skip(program: ModuleType, arguments: list[str]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_plants_one_fault_and_fixes_it(name: str) -> None:
     """A program expects one rule with the fault, and none without it."""
-    expects = told(name)["EXPECTS"]
+    expects = constants_of(name)["EXPECTS"]
     assert set(expects) == {"", "--fixed"}
     assert len(expects[""]) == 1
     assert "/" in expects[""][0]
@@ -77,10 +77,10 @@ def test_a_program_plants_one_fault_and_fixes_it(name: str) -> None:
 
 def test_each_program_has_a_shape_of_its_own() -> None:
     """The shape is one phrase for a table. The tests know the modules of each library."""
-    shapes = [str(told(name)["SHAPE"]) for name in NAMES] + [each.shape for each in OF_SEVERAL.values()]
+    shapes = [str(constants_of(name)["SHAPE"]) for name in NAMES] + [each.shape for each in OF_SEVERAL.values()]
     assert len(set(shapes)) == len(shapes)
     assert not [shape for shape in shapes if not shape or "|" in shape or shape.endswith(".")]
-    libraries = {told(name)["LIBRARY"] for name in NAMES} | {each.library for each in OF_SEVERAL.values()}
+    libraries = {constants_of(name)["LIBRARY"] for name in NAMES} | {each.library for each in OF_SEVERAL.values()}
     assert libraries == {"", *MODULES}
 
 

@@ -12,6 +12,8 @@ def _values(program: TriedProgram) -> list[str]:
         raise NotApplicableError("the program uses no GPU")
     if not program.calls_attention:
         raise NotApplicableError("the loop does not call scaled_dot_product_attention")
+    if program.is_compiled or program.launches_graphs:
+        raise NotApplicableError("compiled code and CUDA graphs keep their kernels")
     return [each for each in _BACKENDS if hasattr(program.torch.backends.cuda, f"enable_{each}_sdp")]
 
 

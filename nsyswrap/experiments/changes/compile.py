@@ -13,13 +13,9 @@ def _values(program: TriedProgram) -> list[str]:
     """Return the modes; those that use CUDA graphs, or tune kernels for a GPU, only with a GPU."""
     if not program.models:
         raise NotApplicableError("the loop calls no module with parameters")
-    if any(_is_compiled(each) for each in program.models):
+    if program.is_compiled:
         raise NotApplicableError("the model is compiled already")
     return [DEFAULT, GRAPHS, TUNED] if program.uses_gpu else [DEFAULT]
-
-
-def _is_compiled(model: Any) -> bool:
-    return type(model).__name__ == "OptimizedModule" or getattr(model, "_compiled_call_impl", None) is not None
 
 
 def _switch(program: TriedProgram, mode: str) -> Undo:

@@ -23,10 +23,16 @@ def _benchmark_values(program: TriedProgram) -> list[str]:
     return [""]
 
 
-def _benchmark(program: TriedProgram, _value: str) -> Undo:
+def _benchmark(program: TriedProgram, _value: str) -> None:
+    """Let cuDNN measure its algorithms from the first convolution on, also where the program sets it to False.
+
+    PyTorch keeps the algorithm of a shape that has run, whether it was measured or not.
+
+    Source: ``benchmark_cache`` in aten/src/ATen/native/cudnn/Conv_v8.cpp, whose key has no such flag.
+    """
     cudnn = program.torch.backends.cudnn
     cudnn.benchmark = True
-    return lambda: setattr(cudnn, "benchmark", False)
+    type(cudnn).benchmark = property(lambda _module: True, lambda _module, _value: None)
 
 
 def _layout_values(program: TriedProgram) -> list[str]:
@@ -74,11 +80,11 @@ def _lay_out(program: TriedProgram, layout: Any) -> None:
 EXPERIMENTS = (
     Experiment(
         key="cudnn_benchmark",
-        place=60,
+        place=6,
         name="cuDNN benchmark",
         alters=ROUNDING,
         values=_benchmark_values,
-        switch=_benchmark,
+        prepare=_benchmark,
         lines={"PyTorch": "torch.backends.cudnn.benchmark = True", "Lightning": "trainer = Trainer(benchmark=True)"},
     ),
     Experiment(

@@ -14,6 +14,9 @@ def _values(program: TriedProgram) -> list[str]:
         raise NotApplicableError("this GPU has no TF32")
     if program.torch.get_float32_matmul_precision() != "highest":
         raise NotApplicableError("TF32 is on already")
+    # PyTorch compiles again for this setting.
+    if program.launches_graphs and not program.is_compiled:
+        raise NotApplicableError("CUDA graphs keep the kernels of their capture")
     return [""]
 
 

@@ -81,6 +81,7 @@ class TriedProgram:
         losses: Losses of the first steps, as tensors.
         keeps_gradients: Whether a call has set gradients to zero instead of None.
         calls_attention: Whether a step calls scaled_dot_product_attention.
+        launches_graphs: Whether a step launches a CUDA graph, whose kernels no setting changes any more.
         waits_for_copies: Whether a step waits for a copy of a pinned tensor to the GPU.
         allocates_in_steps: Whether steps allocate memory from the driver.
         collects: Whether a step collects garbage.
@@ -93,7 +94,7 @@ class TriedProgram:
         self.torch = torch
         self.optimizers, self.models, self.loaders = Alive(), Alive(), Alive()
         self.losses: list[Any] = []
-        self.keeps_gradients = self.is_new_epoch = self.calls_attention = False
+        self.keeps_gradients = self.is_new_epoch = self.calls_attention = self.launches_graphs = False
         self.waits_for_copies = self.allocates_in_steps = self.collects = False
         self.loading_ns = 0
         self._inputs: dict[int, Any] = {}
@@ -127,6 +128,12 @@ class TriedProgram:
         self.torch.distributed.all_reduce(shared, op=self.torch.distributed.ReduceOp.MAX)
         return float(shared)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Return whether the program has compiled one of its models."""
+        kinds = ((type(each).__name__, getattr(each, "_compiled_call_impl", None)) for each in self.models)
+        return any(name == "OptimizedModule" or compiled is not None for name, compiled in kinds)
+
     def modules(self) -> list[Any]:
         """Return all modules of the models."""
         return [each for model in self.models for each in model.modules()]
@@ -145,6 +152,7 @@ class TriedProgram:
             _wrapped(torch.optim.Optimizer, "zero_grad", self._zeroed),
             _wrapped(torch.nn.Module, "zero_grad", self._zeroed),
             _wrapped(torch.nn.functional, "scaled_dot_product_attention", self._attended),
+            _wrapped(torch.cuda.CUDAGraph, "replay", self._launched_graph),
             _wrapped(torch.Tensor, "to", self._copied),
             _wrapped(torch.Tensor, "cuda", self._copied),
         ]
@@ -201,6 +209,9 @@ class TriedProgram:
 
     def _attended(self, *_arguments: Any, **_named: Any) -> None:
         self.calls_attention = True
+
+    def _launched_graph(self, *_arguments: Any) -> None:
+        self.launches_graphs = True
 
     def _copied(self, tensor: Any, *arguments: Any, **named: Any) -> None:
         if self.uses_gpu and not self.waits_for_copies:

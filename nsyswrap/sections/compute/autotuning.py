@@ -91,6 +91,8 @@ def find_tuning(context: TraceContext, rows: Indices) -> Tuning:
     rows = rows[context.operations.call[rows] >= 0]
     call, code = context.operations.call[rows], names.code[rows]
     own = np.append([each.library == LIBRARY for each in names.kinds], False)[code]
+    if not own.any():
+        return Tuning(rows[:0], {}, 0)
     start, ends, thread = array(calls, "start"), array(calls, "end"), coded(calls, "thread")
     named = coded(calls, "name_id")
     waits = np.flatnonzero(named.among(np.array([WAIT in context.trace.text(int(each)) for each in named.ids], bool)))

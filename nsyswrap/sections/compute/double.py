@@ -5,8 +5,10 @@
     images (FP32) - mean (FP64 from NumPy) -> FP64 -> / -> FP64 -> clamp -> FP64 -> cast to bfloat16
 
 NumPy and Python compute in FP64, PyTorch in FP32 unless it gets a tensor of FP64. Elements of half the size need half
-the time where the memory is the limit. Products of matrices run at the peak of FP32, or of TF32 where the program's
-other products of FP32 use it. A program all of whose tensors are FP64 has chosen it, so there is no warning.
+the time where the memory is the limit. A kernel that only moves data, such as one that joins tensors, is often far from
+that limit: there half the size saves what the bytes need at the memory's rate. Products of matrices run at the peak of
+FP32, or of TF32 where the program's other products of FP32 use it. A program all of whose tensors are FP64 has chosen
+it, so there is no warning.
 """
 
 from functools import partial
@@ -20,13 +22,14 @@ from nsyswrap.operators.candidates import in_single, with_alternatives
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.peak import BOUNDS, TENSOR, find_rates
-from nsyswrap.operators.work import plain
+from nsyswrap.operators.work import MOVES, plain
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.operator_kernels import (
     Flags,
     OperatorWindow,
     all_tensors,
     inputs,
+    memory_rate,
     of_calls,
     outputs,
 )
@@ -82,6 +85,12 @@ def narrowed(call: OperatorCall) -> float:
     return 1 - HALF * wide / whole if whole else 1.0
 
 
+def _spared(call: OperatorCall) -> float:
+    """Return the bytes that FP32 saves a call that only moves data; no bound for other calls."""
+    is_move = plain(call.name) in MOVES
+    return HALF * sum(each.bytes or 0 for each in all_tensors(call) if each.dtype == DOUBLE) if is_move else np.inf
+
+
 def _narrower(joined: JoinedKernels, wide: Flags, simulation: Simulation) -> WhatIf:
     """Return the change "FP32 in place of FP64"."""
     share = np.append([narrowed(each) for each in joined.calls], 1.0)[joined.call]
@@ -93,6 +102,9 @@ def _narrower(joined: JoinedKernels, wide: Flags, simulation: Simulation) -> Wha
     if rate := min(peaks, default=0.0) / 1e9:
         needed = rates.operations / (USUAL_SHARE * rate) / np.maximum(joined.own_ns, 1)
         share = np.where(rates.is_product, np.fmin(needed, 1.0), share)
+    if memory := USUAL_SHARE * memory_rate(simulation.context):
+        saved = np.append([_spared(each) for each in joined.calls], np.inf)[joined.call] / memory
+        share = np.where(share > 0, np.fmax(share, 1 - saved / np.maximum(joined.own_ns, 1)), share)
     mine = wide & np.isin(joined.rows, simulation.operations)
     rows, factor = joined.rows[mine], share[mine]
     change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))

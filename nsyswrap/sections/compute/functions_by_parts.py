@@ -8,7 +8,8 @@
 
 A part is known by what PyTorch computes and by the sizes: a root of a mean over the last size, then a product with what
 the mean was of; a softmax or exponentials of scores with a logarithm or a choice; a tangent or an error function among
-products and sums of one size. The backward pass of a part has its module and its line.
+products and sums of one size, or a bend of a tensor times that tensor, as in SiLU and Mish. The backward pass of a part
+has its module and its line.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -191,9 +192,11 @@ def _loss(calls: Sequence[OperatorCall], forward: Sequence[int], place: int) -> 
 
 
 def _activation(calls: Sequence[OperatorCall], forward: Sequence[int], place: int) -> Function | None:
-    """Return the activation whose tangent or error function is at a place."""
+    """Return the activation whose tangent, error function or sigmoid is at a place."""
     call = calls[forward[place]]
     taken = inputs(call)
+    if itself := _times_itself(calls, forward, place):
+        return Function(compute.ACTIVATION_BY_PARTS, itself, taken[0].elements, taken[0].bytes or 0)
     if plain(call.name) not in BENT or not taken:
         return None
     found = _function(compute.ACTIVATION_BY_PARTS, calls, forward, (place, place), {taken[0].elements})
@@ -203,6 +206,22 @@ def _activation(calls: Sequence[OperatorCall], forward: Sequence[int], place: in
     after = [plain(calls[at].name) for at in found.parts if at > forward[place]]
     is_gelu = {"add", "add_"} & set(after) and {"mul", "mul_"} & set(after)
     return found if is_gelu and len(names) >= LEAST_PARTS and MEANS.isdisjoint(names) else None
+
+
+def _times_itself(calls: Sequence[OperatorCall], forward: Sequence[int], place: int) -> tuple[int, ...]:
+    """Return the calls of SiLU or Mish: a bend of a tensor, and its product with that tensor; none for others.
+
+    Halves of a tensor share its memory, as in gated units, but have gaps.
+    """
+    name, before = plain(calls[forward[place]].name), max(place - 1, 0)
+    is_mish = name == "tanh" and plain(calls[forward[before]].name) == "softplus"
+    parts = tuple(forward[before if is_mish else place : place + 2])
+    given, product = next(iter(inputs(calls[parts[0]])), None), calls[parts[-1]]
+    if not (is_mish or name == "sigmoid") or plain(product.name) not in {"mul", "mul_"} or given is None:
+        return ()
+    is_dense = given.strides is None or given.strides[:1] == (given.elements // max(given.shape[0], 1),)
+    itself = (given.storage, given.shape)
+    return parts if is_dense and itself in {(each.storage, each.shape) for each in inputs(product)} else ()
 
 
 def _function(

@@ -83,12 +83,8 @@ ADVICE = {
         "or batched operators.",
         "Most of them have too few blocks to fill the GPU. Give each kernel more work, or run several side by side.",
     ),
-    limits.UNKNOWN: Wording(
-        "This capture does not show what limits most of them. Capture again with --gpu-metrics, or with "
-        "--nsys-arg=--pytorch=autograd-shapes-nvtx for the sizes of products; for single kernels use Nsight Compute.",
-        "This capture does not show what limits most of them. Capture again with --gpu-metrics; for single kernels use "
-        "Nsight Compute.",
-    ),
+    limits.UNKNOWN: "This capture does not show what limits most of them. Capture again with --gpu-metrics; for single "
+    "kernels use Nsight Compute.",
 }
 WITHOUT_TENSOR_CORES = "CUDA cores limit most of them, and this GPU has no tensor cores. What helps is less arithmetic."
 

@@ -3,11 +3,12 @@
 import contextlib
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -232,6 +233,33 @@ def test_the_step_after_the_recorded_ones_is_the_x_ray_step(tmp_path: Path) -> N
         *("xray 6", "+step 6", "-step 6", "xray ends", "-record"),
     ]
     assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 4, "last": 5}
+
+
+def test_steps_before_an_x_ray_step_run_the_same_lines_as_without_one(tmp_path: Path) -> None:
+    """So they take the same time: steps in warm-up, those timed alone, and the recorded ones."""
+
+    def ran(program: Program) -> list[tuple[str, int]]:
+        lines: list[tuple[str, int]] = []
+
+        def tracer(frame: FrameType, event: str, _value: object) -> Any:  # noqa: ANN401 - itself
+            if "nsyswrap/capture/annotate" in frame.f_code.co_filename and event == "line":
+                lines.append((frame.f_code.co_filename, frame.f_lineno))
+            return tracer
+
+        before = sys.gettrace()
+        sys.settrace(tracer)
+        try:
+            program.take(8)
+        finally:
+            sys.settrace(before)
+        assert program.recorder.lines[-2:] == ["-step 7", "+step 8"]
+        return lines
+
+    for folder in (tmp_path / "with", tmp_path / "without"):
+        folder.mkdir()
+    with_it, without = ran(observed(tmp_path / "with", "4:9")), ran(Program(tmp_path / "without", "4:9"))
+    assert with_it == without
+    assert len(with_it) > 100
 
 
 def test_further_x_ray_steps_follow_one_another(tmp_path: Path) -> None:

@@ -71,6 +71,35 @@ def test_an_optimizer_gets_its_form_and_its_state_back(program: TriedProgram, fo
     assert "_step_supports_amp_scaling" not in vars(optimizer)
 
 
+@pytest.mark.parametrize("key", ["tf32", "attention"])
+def test_a_setting_that_a_captured_graph_ignores_does_not_apply(
+    key: str, program: TriedProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", type("Graph", (), {"replay": lambda _self: None}))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    monkeypatch.setattr(TriedProgram, "uses_gpu", property(lambda _self: True))
+    program.calls_attention = True
+    assert experiments()[key].values(program)
+    program.observe()
+    torch.cuda.CUDAGraph().replay()
+    program.leave()
+    with pytest.raises(NotApplicableError, match="graphs keep"):
+        experiments()[key].values(program)
+
+
+def test_cudnn_measures_although_the_program_forbids_it(program: TriedProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch keeps the first algorithm of each shape, so the change must not come later than the program's own."""
+    cudnn = torch.backends.cudnn
+    monkeypatch.setattr(cudnn, "benchmark", False)
+    monkeypatch.setattr(type(cudnn), "benchmark", vars(type(cudnn))["benchmark"])
+    experiment = experiments()["cudnn_benchmark"]
+    assert not experiment.is_in_turns
+    assert experiment.prepare is not None
+    experiment.prepare(program, "")
+    cudnn.benchmark = False
+    assert cudnn.benchmark
+
+
 def test_an_optimizer_without_a_form_is_left_alone(program: TriedProgram) -> None:
     optimizer = torch.optim.LBFGS(program.models[0].parameters())
     program.optimizers = Alive()

@@ -172,6 +172,25 @@ def test_an_activation_by_parts_becomes_one_operator(names: str, tmp_path: Path)
     assert finding.saving.point / STEPS / US == pytest.approx(count * 100 - 7, rel=0.002)
 
 
+def bend(names: str, other: int, rows: int = 1) -> list[Made]:
+    """Return a bend of a tensor, and its product with a tensor: 0 is the same one."""
+    *bends, _ = names.split()
+    given = whole(0) | {"strides": [rows * WIDTH, 1]}
+    made = [part(each, [whole(at) if at else given], whole(at + 1), module="act") for at, each in enumerate(bends)]
+    return [*made, part("mul", [whole(len(bends)), whole(other)], whole(9), module="act")]
+
+
+@pytest.mark.parametrize("names", ["sigmoid mul", "softplus tanh mul"])
+def test_a_bend_of_a_tensor_times_that_tensor_is_an_activation(names: str, tmp_path: Path) -> None:
+    """SiLU and Mish. With another tensor, or with halves of one, it is a gate."""
+    finding = found(bend(names, 0), ACTIVATION, tmp_path)
+    assert finding is not None
+    assert finding.lost_ns == STEPS * len(names.split()) * 100 * US
+    for number, other in enumerate((bend(names, 8), bend(names, 0, 2))):
+        (tmp_path / str(number)).mkdir()
+        assert found(other, ACTIVATION, tmp_path / str(number)) is None
+
+
 @pytest.mark.parametrize("names", ["tanh add mul", "mul tanh mul mul", "gelu mul", "mul add tanh"])
 def test_other_elementwise_operators_are_no_activation_by_parts(names: str, tmp_path: Path) -> None:
     """A cell of a recurrent network has three of them, and a bend alone is an activation of PyTorch."""
