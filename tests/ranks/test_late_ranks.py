@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from analysis_fixtures import attributions_of
 from export_builder import trace_of
 from made_ranks import job
 from real_captures import RealReport
@@ -15,9 +16,10 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Finding, Report
 from nsyswrap.ranks.charging import Charges
-from nsyswrap.ranks.collectives import NO_COLLECTIVES
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, find_collectives
 from nsyswrap.ranks.late_ranks import find_late_ranks
-from nsyswrap.report import report_of
+from nsyswrap.ranks.lateness import find_lateness
+from nsyswrap.report import choose_window, report_of
 from nsyswrap.sections import late_ranks
 from nsyswrap.trace.tables import Trace
 
@@ -91,7 +93,10 @@ def test_a_rank_that_is_late_in_all_steps_is_named_with_those_that_wait() -> Non
 
 def test_two_late_ranks_lose_what_fixing_each_would_save() -> None:
     """If rank 2 were in time, the job would still wait 300 us for rank 1."""
-    found = late(communication_of(trace_of(job(4, 12, {1: 300_000, 2: 400_000}))))
+    context = find_context(trace_of(job(4, 12, {1: 300_000, 2: 400_000})))
+    window, collectives = choose_window(context), find_collectives(context)
+    charges = find_lateness(context, window, collectives, attributions_of(context, window)).charges
+    found = find_late_ranks(context.steps, {}, window, collectives, charges)
     assert [(each.device_id, each.lost_ns) for each in found] == [(2, 10 * 100_000)]
 
 
