@@ -62,7 +62,8 @@ def _parts(document: Document, width: int, *, is_brief: bool) -> Iterator[Render
                 yield from _cards(block, width, MOST_LINES - _height([*head, *above, *below], width))
             elif _is_answer(block) or not is_brief:
                 indent = 2 if section.title else 0
-                yield from (Padding(part, (0, 0, 0, indent)) for part in _block(block, width - indent))
+                parts = _block(block, width - indent)
+                yield from (Padding(part, (0, 0, 0, indent)) for part in parts) if indent else parts
 
 
 def _is_answer(block: Block) -> bool:
@@ -92,7 +93,9 @@ def _block(block: Block, width: int) -> Iterator[RenderableType]:
             yield grid
         case Lines():
             style = _MUTED if block.role in {"fine", "notes"} else ""
-            yield from (Text(visible(line), style=style) for line in block.lines)
+            # A command or a path that is longer than a line stays whole, so that it can be copied.
+            lines = (_wrapped(visible(line), width, is_cut=False) for line in block.lines)
+            yield from (Text(line, style, no_wrap=True, overflow="ignore") for line in lines)
         case Facts():
             yield Text("; ".join(visible(f"{label} {value}") for label, value in block.facts))
         case Entries():
@@ -242,8 +245,11 @@ def _floor(label: str, cells: Sequence[str], head: tuple[str, str]) -> int:
     return max(map(len, [*label.split(), *texts, ""]))
 
 
-def _wrapped(text: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(text, max(width, 1), break_on_hyphens=False)) if len(text) > width else text
+def _wrapped(text: str, width: int, *, is_cut: bool = True) -> str:
+    """Return a text in lines of a width; a longer word is cut, or is a line of its own."""
+    if len(text) <= width:
+        return text
+    return "\n".join(textwrap.wrap(text, max(width, 1), break_on_hyphens=False, break_long_words=is_cut))
 
 
 def _short(cells: Sequence[str], unit: str, width: int) -> Sequence[str]:
@@ -272,5 +278,5 @@ def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> st
         highlight=False,
         emoji=False,
     )
-    console.print(Group(*blocks))
+    console.print(Group(*blocks), crop=False)
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip() + "\n"

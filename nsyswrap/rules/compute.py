@@ -191,7 +191,7 @@ NORM_BY_PARTS = Rule(
 OLDER_KERNEL = Rule(
     key="compute/older_kernel",
     name="products on kernels for an older GPU",
-    headline="Products of matrices take {share} of the time on kernels that were made for an older GPU, in {place}.",
+    headline="Products of matrices take {share} of the time on kernels for older GPUs, in {place}.",
     advice=Wording(
         "Use half precision for these products, for which the library has kernels for this GPU, and a PyTorch that is "
         "built with a CUDA no older than the GPU. The library chose these kernels itself, so measure the change.",
