@@ -23,7 +23,7 @@ APART = {
     "faults/many_ranges": ("verdict",),
     "host/shared_core": ("steps", "median"),
     "faults/low_occupancy": ("phases",),
-    "ranks/checkpoints": ("steps",),
+    "ranks/checkpoints": ("steps", "verdict"),
 }
 
 
