@@ -26,7 +26,14 @@ ALSO_OF_PYTHON = re.compile(r"torch|DataLoader|\.item\(|\.cpu\(|autocast|num_wor
 # Faults that lead to many of the rules.
 FAULTS = (
     *("launch_bound", "synchronization", "pageable_copies", "exposed_copies", "allocator_churn", "optimizer_kernels"),
-    *("no_tensor_cores", "channels_first", "one_product_each", "small_grids", "layer_norms_by_hand", "exposed_communication"),
+    *(
+        "no_tensor_cores",
+        "channels_first",
+        "one_product_each",
+        "small_grids",
+        "layer_norms_by_hand",
+        "exposed_communication",
+    ),
 )
 
 
