@@ -219,8 +219,8 @@ DATA_WORK = Rule(
 # Source: torch/utils/data/_utils/pin_memory.py. A batch that a loader process sent is freed there, with the GIL held.
 FREED_BATCHES = Advice(
     headline="The GPU is idle for {share} of the time while the thread that pins batches holds the GIL.",
-    advice="It holds the GIL while it frees a batch of a loader process (munmap). Send smaller batches: bytes or "
-    "integers, which the GPU converts and normalizes.",
+    advice="Send smaller batches: bytes or integers, which the GPU converts and normalizes. The thread holds the GIL "
+    "while it frees a batch of a loader process (munmap).",
     code=(
         CodeChange(
             PYTORCH,
