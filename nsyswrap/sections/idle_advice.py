@@ -120,9 +120,8 @@ def _of_loading(times: dict[str, int]) -> Advice | None:
 def _lock_case(context: TraceContext, attribution: Attribution) -> Advice | None:
     """Return advice where the thread that pins batches frees them meanwhile; else None."""
     most = next(iter(calls_meanwhile(context, attribution).items()), None)
-    return (
-        idle.FREED_BATCHES if most and most[0] == FREES and 2 * most[1] > attribution.idle_of(idle.LOCK.key) else None
-    )
+    is_most = most is not None and most[0] == FREES and 2 * most[1] > attribution.idle_of(idle.LOCK.key)
+    return idle.FREED_BATCHES if is_most else None
 
 
 def calls_meanwhile(context: TraceContext, attribution: Attribution) -> dict[tuple[str, str], int]:

@@ -166,10 +166,8 @@ def _passes(context: TraceContext, rows: Indices, launched: Times) -> Indices:
     Threads of autograd launch in no other phase, whatever the error of their clock.
     """
     ranges, process = context.phases.ranges, context.operations.process[rows]
-    thread, main = (
-        coded(context.trace[tables.CALLS], "thread")[context.operations.call[rows]],
-        context.phases.main_thread,
-    )
+    thread = coded(context.trace[tables.CALLS], "thread")[context.operations.call[rows]]
+    main = context.phases.main_thread
     ranges = ranges[ranges["phase"] == context.phases.code(BACKWARD)]
     found = np.full(len(rows), -1, np.intp)
     for each in tables.distinct(process).tolist():

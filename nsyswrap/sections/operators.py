@@ -82,7 +82,8 @@ def run(
         "optimizer_share": _is(joined, [bool(each.optimizer) for each in calls]),
     }
     in_graph = _is(joined, [bool(each.in_graph and not each.name) for each in calls])
-    if in_graph.any():
+    graph_ns = int(joined.own_ns[in_graph].sum())
+    if graph_ns:
         shares["graph_share"] = in_graph
     return Section(
         key=KEY,
@@ -105,11 +106,7 @@ def run(
         notes=(
             OF_RANGES if context.xray is None else OF_STEP,
             explain_peaks(context, rates),
-            *(
-                [OF_GRAPHS.format(share=units.share(joined.own_ns[in_graph].sum() / whole))]
-                if whole and in_graph.any()
-                else ()
-            ),
+            *([OF_GRAPHS.format(share=units.share(graph_ns / whole))] if graph_ns else ()),
             *_reasons(context, LACKING),
         ),
     )
