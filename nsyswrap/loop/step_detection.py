@@ -162,9 +162,11 @@ class Steps:
 
     @property
     def total_ns(self) -> int:
-        """Return the time from the start of the first measured step to the end of the last, mean over processes."""
-        parts = self._spans.values()
-        return round(sum(end - start for start, end in parts) / max(len(parts), 1))
+        """Return the time from the start of the first measured step to the end of the last, of the longest process.
+
+        The hosts of ranks that wait for another one run ahead of it in the first steps of a recording.
+        """
+        return max((end - start for start, end in self._spans.values()), default=0)
 
     def windows_of(self, window: Window) -> dict[int, Window]:
         """Return the window of the measured steps of each process, by its global id.

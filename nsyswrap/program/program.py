@@ -147,10 +147,6 @@ def part_like_alone(context: TraceContext, window: Window) -> Window:
     parts = [each[each["number"].between(first, last)] for each in processes]
     start_ns = min(int(array(each, "start")[0]) for each in parts)
     end_ns = max(int(array(each, "start")[0] + periods(each).sum()) for each in parts)
-    # A GPU whose host is ahead still does earlier steps then, so the part lacks some of its own.
-    ahead, before = (np.ptp([int(array(each, "start")[0]) for each in some]) for some in (parts, processes))
-    if ahead - before > SAME_MEAN * (end_ns - start_ns):
-        return window
     return Window(start_ns, end_ns, f"{last - first + 1} of {window.label}", window.source)
 
 

@@ -22,7 +22,7 @@ from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.operations import COMPUTE, streams_of
 from nsyswrap.model import SavingMethod
 from nsyswrap.trace.tables import groups
-from nsyswrap.what_if.dependency_graph import Change, Factors
+from nsyswrap.what_if.dependency_graph import NO_CHANGE, Change, Factors
 from nsyswrap.what_if.fixed_step import RUNS_DIFFER
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.simulated_steps import simulated_steps
@@ -186,12 +186,16 @@ def work_that_stays(simulation: Simulation, changes: Sequence[Change]) -> int:
     show: in another run the clocks may be higher.
     """
     graph, context = simulation.graph, simulation.context
-    ran = np.flatnonzero(graph.operation >= 0)
+    # A rank that is ahead has more of it in the graph, which happens after the end of the sample.
+    happened = graph.run(*changes)
+    faster = simulation.without_waits(happened) or NO_CHANGE
+    inside = happened <= happened[graph.is_end].max(initial=0)
+    ran = np.flatnonzero((graph.operation >= 0) & inside)
     rows = graph.operation[ran]
-    length = np.where(graph.factors(*changes) == 1, graph.length, 0)[ran]
+    length = np.where(graph.factors(*changes) == 1, graph.length * graph.factors(faster), 0)[ran]
     stream = groups([context.operations.device_id[rows], streams_of(context.trace, context.operations, rows)])[0]
     own, _ = graph.weights(*changes)
-    hosts = np.flatnonzero(graph.thread)
+    hosts = np.flatnonzero((graph.thread != 0) & inside)
     thread = groups([graph.thread[hosts]])[0]
     kernels, paces = simulation.fastest
     pace = np.array([paces.get(each, 1.0) for each in graph.thread[hosts].tolist()])
