@@ -47,11 +47,10 @@ def ranks(report: Report) -> Iterator[Block]:
     said, links = zip(*_said(report, found, "a step" if is_of_steps else "in the window"), strict=True)
     yield Lines(said, "headline", PAGES, links)
     yield Bars((), _LEGEND, forms=PAGES)
-    drawn = pictures(section)
-    is_small = 0 < sum(each.segments for each in drawn) <= _SLIM_SEGMENTS
+    steps = pictures(section)
+    is_small = bool(steps) and len(summary_model.rows(section, "segments")) <= _SLIM_SEGMENTS
     waits = matrix(section, {int(row["rank"]) for row in found if row["late"]}, measure)
     beside = (waits,) if isinstance(waits, Picture) else ()
-    steps = tuple(each.picture for each in drawn)
     yield Pictures((*steps, *beside), is_wide=True)
     yield Pictures(steps if is_small else (), SLIM, is_wide=True)
     yield _table(found, measure, is_slim=not is_small)
