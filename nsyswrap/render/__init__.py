@@ -19,10 +19,6 @@ FORMS = ("text", "html", "json", "csv", "markdown")
 def render(form: str, report: "Report") -> str:
     """Return the report in one form.
 
-    Args:
-        form: One of ``FORMS``.
-        report: The report.
-
     Raises:
         UsageError: There is no such form.
     """

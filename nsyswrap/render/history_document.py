@@ -45,7 +45,6 @@ class HistoryPage(NamedTuple):
         trends: The programs, the last one that ran first.
         reports: Address of the report of each run, by its id, relative to the page; only of those that are there.
         others: Programs without a section.
-        run_count: Number of all runs.
     """
 
     trends: Sequence[Trend]
