@@ -187,12 +187,7 @@ def report_of(export: Path) -> Report:
 
 
 def rows(folder: Path, known: set[tuple[str, str]]) -> list[str]:
-    """Return the lines of all cases that have an export in a folder.
-
-    Args:
-        folder: The folder, with exports of one machine.
-        known: Cases and machines that have a line; those of the folder are added.
-    """
+    """Return the lines of all cases that have an export in a folder."""
     with tempfile.TemporaryDirectory() as temporary:
         found = {name: export_of(name, folder, Path(temporary)) for name in CASES}
         reports = {name: report_of(path) for name, path in found.items() if path is not None}
