@@ -364,7 +364,6 @@ LOOPS: tuple[Callable[[int], None], ...] = (lightning_loop, healthy_lightning)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program that the command line names."""
     by_name = {each.__name__: each for each in PROGRAMS}
     loops = {each.__name__: each for each in LOOPS}
     parser = argparse.ArgumentParser(description=__doc__)
