@@ -204,8 +204,7 @@ BOTH = ("language", "bert", "llama", "vit", "resnet", "diffusion")
 
 def step_of(name: str) -> Step:
     if name in STEPS:
-        found: Step = getattr(overhead_programs, name)()
-        return found
+        return overhead_programs.PROGRAMS[name]()
     model, loss_of = MODELS[name.removesuffix(COMPILED)]()
     model.to(DEVICE).train()
     called = torch.compile(model) if name.endswith(COMPILED) else model
