@@ -254,9 +254,7 @@ def pace_range(runs: Sequence[Times]) -> dict[str, int]:
     The extremes of a few blocks may be errors, so one block in twenty is left out on each side; nothing of too few.
     """
     paces = sorted(
-        pace
-        for run in runs
-        for pace in [pace for settings in run.values() for blocks in settings.values() for _, pace in blocks if pace]
+        pace for run in runs for settings in run.values() for blocks in settings.values() for _, pace in blocks if pace
     )
     if len(paces) < FEWEST_PACES:
         return {}

@@ -4,6 +4,7 @@ Each is about the program, so its change is made on all ranks at once.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -244,11 +245,8 @@ def _of_buffers(context: TraceContext, collectives: Collectives) -> Indices:
     """
     operations, copies = context.operations, _copies(context)
     kinds = [code for code, kind in enumerate(collectives.kinds) if kind == "Broadcast"]
-    one_gpu = [
-        rank.device_id
-        for rank in collectives.ranks.each
-        if len({rank.device_id for rank in collectives.ranks.each if rank.process == rank.process}) == 1
-    ]
+    gpus = Counter(rank.process for rank in collectives.ranks.each)
+    one_gpu = [rank.device_id for rank in collectives.ranks.each if gpus[rank.process] == 1]
     sent = collectives.row[np.isin(collectives.kind, kinds) & np.isin(collectives.device_id, one_gpu)]
     sent = sent[(_measured_step(context, sent) >= 0) & (operations.call[sent] >= 0)]
     back = set(copies.row[copies.kind == ON_DEVICE].tolist())

@@ -214,8 +214,8 @@ def find_findings(  # noqa: PLR0913, PLR0917 - what the finding is about, and wh
 ) -> Iterator[Finding]:
     """Yield one finding where improvable kernels take at least 5 % of kernel time, with the main reason.
 
-    ``table`` is the result of ``not_used``. The saving and the places where the program launches those that tensor
-    cores make faster are asked for only where there is a finding.
+    ``table`` is the result of ``not_used``. ``places`` names where the program launches those that tensor cores make
+    faster; only a finding needs it.
     """
     improvable = table[table["reason"].map(lambda name: REASONS[name].can_be_faster).astype(bool)]
     lost, whole = int(improvable["total_ns"].sum()), sum(total.values())
