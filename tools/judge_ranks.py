@@ -146,7 +146,6 @@ def row(name: str, reports: Mapping[str, Report], timed: Sequence[Times] = ()) -
 
 
 def machine(report: Report) -> str:
-    """Return the number of GPUs and their kind."""
     return f"{len(report.gpus)} {report.gpus[0].name.removeprefix('NVIDIA ').split()[0]}"
 
 
@@ -174,12 +173,7 @@ def report_of(export: Path) -> tuple[Report, list[float]]:
 
 
 def rows(folder: Path, known: set[tuple[str, str]]) -> list[str]:
-    """Return the lines of all cases that have an export in a folder.
-
-    Args:
-        folder: The folder, with exports of one machine.
-        known: Cases and machines that have a line; those of the folder are added.
-    """
+    """Return the lines of all cases that have an export in a folder."""
     with tempfile.TemporaryDirectory() as temporary:
         found = {name: export_of(name, folder, Path(temporary)) for name in CASES}
         judged = {name: report_of(path) for name, path in found.items() if path is not None}
@@ -203,13 +197,11 @@ def table(folders: Sequence[Path]) -> str:
 
 
 def write_page(text: str, page: Path = PAGE) -> None:
-    """Put the table into the page, between its marks."""
     before, _, rest = page.read_text().partition(BEGIN)
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="CASE", help="cases (all)")
     parser.add_argument("--gpus", type=int, default=2, metavar="N", help="ranks of each job (%(default)s)")
