@@ -64,7 +64,7 @@ def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatI
             factors.append(np.full(len(chosen), 1 - share))
     start, end = (np.concatenate([np.empty(0, np.int64), *(each[side] for each in spans)]) for side in (0, 1))
     change = Change(
-        host=dict.fromkeys(_threads(simulation, late.device_id), merge(start, end)),
+        host=dict.fromkeys(threads_of(simulation, late.device_id), merge(start, end)),
         operations=np.concatenate([np.empty(0, np.intp), *rows]),
         factor=np.concatenate([np.empty(0), *factors]),
         loader_factor=loader,
@@ -85,14 +85,14 @@ def _shorter_ns(context: TraceContext, collectives: Collectives, parts: Indices)
 def _between_calls(simulation: Simulation, device: int, idle: Spans) -> Spans:
     """Return the idle time of a GPU; a gap that is longer than usual is extended to the calls of the host around it."""
     graph = simulation.graph
-    mine = np.flatnonzero(np.isin(graph.thread, _threads(simulation, device)))
+    mine = np.flatnonzero(np.isin(graph.thread, threads_of(simulation, device)))
     start, end = graph.work_start[mine], graph.work_end[mine]
     usual = usual_gap_ns(simulation.context, device, simulation.sample)
     chosen = covered(idle, start, end) > usual
     return merge(np.concatenate([idle.start, start[chosen]]), np.concatenate([idle.end, end[chosen]]))
 
 
-def _threads(simulation: Simulation, device: int) -> list[int]:
+def threads_of(simulation: Simulation, device: int) -> list[int]:
     """Return the launching threads of the processes that a GPU's operations belong to."""
     operations, ran = simulation.context.operations, simulation.operations
     processes = np.unique(operations.process[ran[operations.device_id[ran] == device]])
