@@ -72,7 +72,7 @@ def _without_pace(simulation: Simulation, lateness: Lateness, late: LateRank) ->
     )
     charges = lateness.charges.of(lateness.charges.late == late.device_id)
     named = ~np.isin(charges.rule.astype(str), list(UNNAMED))
-    whole = late.net.point * charges.wait_ns.sum() / max(charges.wait_ns[named].sum(), 1)
+    whole = late.net.point * float(charges.wait_ns.sum() / max(charges.wait_ns[named].sum(), 1))
     window, states = simulation.window, simulation.states
     worked = sum(
         window.length_ns - total(clip(states.waits(each), window.start_ns, window.end_ns))
