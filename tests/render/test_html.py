@@ -178,15 +178,6 @@ def test_without_a_gpu_the_page_says_so_and_shows_the_rest() -> None:
     assert not any(svg.get("class", "").startswith("bar") for svg in page.all("svg"))
 
 
-def test_the_same_matter_on_another_gpu_is_one_finding() -> None:
-    report = hand_made.two_gpu_report()
-    both = (report.findings[0], replace(report.findings[0], device_id=1, lost_ns=10_000_000, evidence=("seen",)))
-    page = Page(render("html", replace(report, findings=both)))
-    assert len([one for one in page.all("li") if one.get("class", "").startswith("finding ")]) == 1
-    assert "GPU 1 1 ms a step, 0.5 %" in page.text
-    assert "GPU 1: seen" in page.text
-
-
 def test_beside_a_table_of_ranks_each_gpu_is_folded_and_says_where_its_time_went() -> None:
     report = hand_made.two_gpu_report()
     assert "one-gpu" not in Page(render("html", report)).text
