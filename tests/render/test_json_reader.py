@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES, RealReport
+from real_captures import RealReport, every_capture
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.base.interval import Interval
@@ -181,7 +181,7 @@ def test_each_hand_made_report_is_read_back_as_it_was(report: Report) -> None:
     assert_read_back(report)
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_the_report_of_a_real_capture_is_read_back_as_it_was(name: str, real_report: RealReport) -> None:
     assert_read_back(real_report(name))
 
@@ -343,7 +343,7 @@ def emptied(report: Report, key: str, table: str) -> Report:
     return replace(report, sections=sections)
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_each_table_of_a_real_capture_has_the_columns_that_the_reader_knows(name: str, real_report: RealReport) -> None:
     """It keeps them, and what they hold, where it has no rows. A new column is added to ``section_heads``."""
     for section in real_report(name).sections:
