@@ -37,13 +37,7 @@ class Formatter(click.HelpFormatter):
 
 
 def contexts(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[click.Context]:
-    """Yield the context of a command and of all commands under it, the command itself first.
-
-    Args:
-        command: A click command or group.
-        name: What is typed for it, without the names above it.
-        parent: The context of the command's group.
-    """
+    """Yield the context of a command and of all commands under it, the command itself first."""
     context = click.Context(command, info_name=name, parent=parent, terminal_width=COLUMNS, max_content_width=COLUMNS)
     context.formatter_class = Formatter
     yield context

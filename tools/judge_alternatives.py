@@ -34,7 +34,6 @@ class EditedOperator(NamedTuple):
     """An operator of a program.
 
     Attributes:
-        dtype: Type of its tensors.
         shapes: Sizes of the tensors that it takes and learns.
         edited: Computes it as edited; None where a switch or a layout is changed.
         wide: Sizes of the edited program's tensors; empty for the same.
@@ -328,11 +327,7 @@ def row(name: str, judged: EditedOperator, beside: list[float] | str, edited: Se
 
 
 def judge(group: str, folder: Path) -> list[tuple[str, bool]]:
-    """Profile the program of a group, run the edited ones, and return its rows.
-
-    Raises:
-        OSError: A run has failed; with the end of its output.
-    """
+    """Profile the program of a group, run the edited ones, and return its rows."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     program = (str(Path(__file__).resolve()), "--run", group)
     options = (

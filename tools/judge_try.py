@@ -199,12 +199,7 @@ def judged(verdict: str, saved: Sequence[float], by_hand: Sequence[float]) -> di
 
 
 def predict(row: dict[str, Any], folder: Path) -> None:
-    """Add to a row what the report of the program predicts for its change; profile it where there is no report.
-
-    Args:
-        row: The row; it has been tried.
-        folder: Results of profiles, each named after its program.
-    """
+    """Add to a row what the report of the program predicts for its change; profile it where there is no report."""
     result = folder / row["program"]
     if not result.is_dir():
         words = ["profile", "-o", str(result), "--steps", PROFILED_STEPS, "--stop-after", "-f", "--no-alternatives"]

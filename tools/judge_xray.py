@@ -83,17 +83,7 @@ def names_of_programs() -> list[str]:
 
 
 def profile(name: str, folder: Path, *options: str, more: Sequence[str] = ()) -> dict[str, Any]:
-    """Run a program under `nsyswrap profile` and return its report.
-
-    Args:
-        name: The program.
-        folder: For the result.
-        options: Of `nsyswrap profile`.
-        more: Of the program.
-
-    Raises:
-        OSError: The run has failed; with the end of its output.
-    """
+    """Run a program under `nsyswrap profile` and return its report."""
     words = (
         "--output",
         str(folder),
@@ -111,11 +101,7 @@ def profile(name: str, folder: Path, *options: str, more: Sequence[str] = ()) ->
 
 
 def run(*words: str) -> None:
-    """Run Python.
-
-    Raises:
-        OSError: It has failed; with the end of its output.
-    """
+    """Run Python."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(  # noqa: S603 - words of ours
         [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False
@@ -125,11 +111,7 @@ def run(*words: str) -> None:
 
 
 def measure(name: str, folder: Path) -> dict[str, Any]:
-    """Run a program both ways and return its row.
-
-    Raises:
-        OSError: A run has failed; with the end of its output.
-    """
+    """Run a program both ways and return its row."""
     section = profile(name, folder / name)["sections"]["operators"]
     answers = folder / f"{name}.json"
     run(str(PROGRAMS), name, "--profiler", str(answers))
@@ -248,14 +230,7 @@ def judge_lines(name: str, folder: Path) -> str:
 
 
 def judge_turns(name: str, folder: Path, turns: int, limit_s: float) -> str:
-    """Run a program with and without an X-ray step in turns, and return a row of the table of times.
-
-    Args:
-        name: The program.
-        folder: For the results.
-        turns: How many runs of each kind.
-        limit_s: Begin no run after so many seconds.
-    """
+    """Run a program with and without an X-ray step in turns, and return a row of the table of times."""
     cores, ends = sorted(os.sched_getaffinity(0), key=_core), time.monotonic() + limit_s
     own, others = cores[: len(cores) // 2] or cores, cores[len(cores) // 2 :]
     gate = ("--gate", str(folder / "gate"), "--cores", ",".join(map(str, own)))
@@ -293,12 +268,7 @@ def judge_turns(name: str, folder: Path, turns: int, limit_s: float) -> str:
 
 
 def turns_row(name: str, pairs: Sequence[Mapping[str, tuple[float, float]]]) -> str:
-    """Return a row of the table of times.
-
-    Args:
-        name: The program.
-        pairs: Of each pair of runs, by option, the medians of the recorded steps and of those before, in ms.
-    """
+    """Return a row of the table of times."""
     medians = (statistics.median(pair[option][0] for pair in pairs) for option in ("--xray", "--no-xray") if pairs)
     plain = [math.log(pair["--xray"][0] / pair["--no-xray"][0]) for pair in pairs]
     against = [

@@ -54,7 +54,6 @@ class Mutation:
 
     Attributes:
         path: The file, from the root of the checkout.
-        label: The change, as the table shows it.
         kind: ``threshold`` or ``comparison``.
     """
 

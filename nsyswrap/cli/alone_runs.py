@@ -80,11 +80,7 @@ class _RunFailedError(NsyswrapError):
 
 
 def _steps_alone(options: CaptureOptions, cached_batches: int = 0) -> Steps:
-    """Run the program without nsys, and return its steps; with cached batches, if any are wanted.
-
-    Raises:
-        NsyswrapError: It cannot be run, or it failed.
-    """
+    """Run the program without nsys, and return its steps; with cached batches, if any are wanted."""
     # The output of the program was shown once.
     alone = run_alone(replace(options, output_to_stderr=True), cached_batches=cached_batches)
     if alone.exit_code:

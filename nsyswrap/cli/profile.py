@@ -239,12 +239,6 @@ def measured_here(options: "CaptureOptions", *, quiet: bool, kept_only: bool) ->
 def measured_alternatives(report: "Report", options: "CaptureOptions", folder: Path, *, quiet: bool) -> bool:
     """Measure alternatives of the costliest operators, if there are any, and write `alternatives.json`.
 
-    Args:
-        report: The report of the capture.
-        options: What ran, whose Python has PyTorch.
-        folder: The folder of the capture.
-        quiet: Announce no measurement.
-
     Returns:
         Whether there is a new file.
     """

@@ -60,12 +60,7 @@ class CompleteWriter(io.RawIOBase):
 
 
 def complete(stream: TextIO, *, is_result: bool) -> TextIO:
-    """Return a text stream to the same file, which writes everything; the given one if it has no file.
-
-    Args:
-        stream: stdout or stderr.
-        is_result: Whether an error is raised where it cannot be written.
-    """
+    """Return a text stream to the same file, which writes everything; the given one if it has no file."""
     try:
         writer = CompleteWriter(stream.fileno(), is_result=is_result)
     except (OSError, ValueError):

@@ -63,14 +63,7 @@ def rendered_result(
     *,
     to_terminal: bool,
 ) -> str:
-    """Return a comparison or another result in one format; text is fitted to the terminal.
-
-    Args:
-        kind: A kind of ``nsyswrap.render.documents``.
-        form: A format of this kind.
-        result: The result.
-        to_terminal: Whether it goes to stdout, which may be a terminal.
-    """
+    """Return a comparison or another result in one format; text is fitted to the terminal."""
     from nsyswrap.render.documents import render  # noqa: PLC0415 - loaded when there is a result
 
     is_terminal = to_terminal and _is_terminal(sys.stdout)

@@ -19,12 +19,7 @@ COUNT = 1 << 26
 
 
 class Case(NamedTuple):
-    """One operator.
-
-    Attributes:
-        work: Runs it once and returns what it made.
-        operations: Floating point operations of its products.
-    """
+    """One operator."""
 
     name: str
     work: Callable[[], Tensor]

@@ -33,11 +33,9 @@ class Compared:
     """One launch by both.
 
     Attributes:
-        function: The kernel's own name.
         shape: Threads, registers, shared memory of a block, and shared memory configured by the driver, in bytes.
         ours: Blocks by warps, registers, shared memory and the SM's own limit.
         theirs: The same by Nsight Compute.
-        our_share: Theoretical occupancy.
         their_share: The same by Nsight Compute.
     """
 

@@ -46,11 +46,7 @@ class Work(NamedTuple):
 
 
 def run(words: list[str]) -> str:
-    """Run a program and return its output.
-
-    Raises:
-        OSError: It failed; with the end of its output.
-    """
+    """Run a program and return its output."""
     found = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)  # noqa: S603 - our words
     if found.returncode:
         raise OSError(f"{words}: {(found.stdout + found.stderr)[-1500:]}")
