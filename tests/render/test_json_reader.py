@@ -12,6 +12,7 @@ import numpy as np
 import paired_reports as pairs
 import pandas as pd
 import pytest
+from hand_made import section_of, with_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_captures import RealReport, every_capture
@@ -336,11 +337,7 @@ JSON = st.recursive(
 
 def emptied(report: Report, key: str, table: str) -> Report:
     """Return a report one of whose tables has no rows."""
-    sections = tuple(
-        replace(each, tables={**each.tables, table: each.tables[table].iloc[:0]}) if each.key == key else each
-        for each in report.sections
-    )
-    return replace(report, sections=sections)
+    return with_tables(report, key, **{table: section_of(report, key).tables[table].iloc[:0]})
 
 
 @every_capture

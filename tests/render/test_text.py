@@ -82,8 +82,7 @@ def test_uneven_steps_and_outliers_are_named() -> None:
 
 @pytest.mark.parametrize(("reasons", "cut"), [(3, False), (4, True)])
 def test_three_reasons_of_gaps_are_shown(reasons: int, cut: bool) -> None:  # noqa: FBT001
-    idle = hand_made.full_report().section("idle")
-    assert idle is not None
+    idle = hand_made.section_of(hand_made.full_report(), "idle")
     patterns = pd.concat([idle.tables["patterns"].head(1)] * reasons, ignore_index=True)
     shown = documents.render(
         "report", "text", hand_made.report_with(replace(idle, tables={**idle.tables, "patterns": patterns}))
