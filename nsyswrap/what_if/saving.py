@@ -186,10 +186,10 @@ def work_that_stays(simulation: Simulation, changes: Sequence[Change]) -> int:
     show: in another run the clocks may be higher.
     """
     graph, context = simulation.graph, simulation.context
-    # A rank that is ahead has more of it in the graph, which happens after the end of the sample.
+    # A rank that is ahead or behind has more of it in the graph, which happens before or after the time that counts.
     happened = graph.run(*changes)
     faster = simulation.without_waits(happened) or NO_CHANGE
-    inside = happened <= happened[graph.is_end].max(initial=0)
+    inside = (happened > simulation.begun_ns) & (happened <= happened[graph.is_end].max(initial=0))
     ran = np.flatnonzero((graph.operation >= 0) & inside)
     rows = graph.operation[ran]
     length = np.where(graph.factors(*changes) == 1, graph.length * graph.factors(faster), 0)[ran]
