@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, ExportBuilder, global_id, trace_of
-from real_captures import RealContext
+from real_captures import RealContext, of_captures
 from savings import saving_of
 
 from nsyswrap.loop.context import find_context
