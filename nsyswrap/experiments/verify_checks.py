@@ -86,7 +86,14 @@ def checks(base: WorkRun, new: WorkRun, growth: RoundingGrowth | None = None) ->
         return (ended,)
     pairs = list(zip_longest(_training(base), _training(new)))
     if any(one is None or other is None for one, other in pairs) or not pairs:
-        return (_processes(base, new),)
+        counts = [len(_training(each)) for each in (base, new)]
+        words = (
+            "No process of BASE runs a model with PyTorch, so there is no work to compare."
+            if not counts[0]
+            else f"NEW runs models in {units.counted(counts[1], 'process', 'processes')}, BASE in {counts[0]}."
+        )
+        outcome = WorkOutcome.OTHER if counts[0] else WorkOutcome.CANNOT_TELL
+        return (WorkCheck("processes", str(counts[0]), str(counts[1]), outcome, words),)
     grown = _training(growth.run) if growth is not None else []
     found: list[WorkCheck] = []
     for number, (one, other) in enumerate(pairs):
@@ -115,17 +122,6 @@ def _ends(base: WorkRun, new: WorkRun) -> WorkCheck | None:
             words = f"The work of {side} cannot be recorded: {problem}."
             return WorkCheck("record", "", "", WorkOutcome.CANNOT_TELL, words)
     return None
-
-
-def _processes(base: WorkRun, new: WorkRun) -> WorkCheck:
-    counts = [len(_training(each)) for each in (base, new)]
-    words = (
-        "No process of BASE runs a model with PyTorch, so there is no work to compare."
-        if not counts[0]
-        else f"NEW runs models in {units.counted(counts[1], 'process', 'processes')}, BASE in {counts[0]}."
-    )
-    outcome = WorkOutcome.OTHER if counts[0] else WorkOutcome.CANNOT_TELL
-    return WorkCheck("processes", str(counts[0]), str(counts[1]), outcome, words)
 
 
 def _training(run: WorkRun) -> list[ProcessWork]:
