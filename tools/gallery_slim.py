@@ -50,7 +50,6 @@ def write_pages(found: list[Result], folder: Path = GALLERY) -> None:
 
 
 def slim_page(case: str, text: str, folder: Path = GALLERY) -> str:
-    """Return the page of a case."""
     document = report_document.document(judged(parse_report(text, REPORT)))
     return html_writer.write(replace(document, page_title=case, closing=" ".join(_closing(folder / case))), form="slim")
 
