@@ -21,15 +21,7 @@ from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.compare.bootstrap import mean, runs_interval, standard_error
 from nsyswrap.experiments.changes import experiments
 from nsyswrap.experiments.loader_search import LoaderPoint, find_knee
-from nsyswrap.experiments.outcome import (
-    FAILED,
-    NOT_APPLICABLE,
-    Trial,
-    TriedChange,
-    alters_of,
-    kept_of,
-    outcomes_of,
-)
+from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange, alters_of, kept_of, outcomes_of
 from nsyswrap.experiments.proof import Prover
 from nsyswrap.experiments.request import CONFIDENCE, Answer, run_request
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, RANDOM, parts_of, spec_of

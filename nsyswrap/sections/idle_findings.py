@@ -23,14 +23,7 @@ from nsyswrap.model import ENDED_AT, MOST_SAMPLES, Finding, Severity
 from nsyswrap.rules import host, memory, rule_of
 from nsyswrap.rules.idle import CPU, LOCK, PROFILER, UNKNOWN
 from nsyswrap.sections.host_time import RULE_OF
-from nsyswrap.sections.idle_advice import (
-    NO_CORE,
-    OWN_RULES,
-    advice_for,
-    calls_meanwhile,
-    core_use,
-    page_use,
-)
+from nsyswrap.sections.idle_advice import NO_CORE, OWN_RULES, advice_for, calls_meanwhile, core_use, page_use
 from nsyswrap.sections.places import LISTED, place_lines
 from nsyswrap.sections.severity import make_finding, ordered, worth_printing
 from nsyswrap.trace import tables
