@@ -162,11 +162,18 @@ class Steps:
 
     @property
     def total_ns(self) -> int:
-        """Return the time from the start of the first measured step to the end of the last, of the longest process.
+        """Return the time from the start of the first measured step to the end of the last, mean over processes."""
+        each = self._totals
+        return round(sum(each) / max(len(each), 1))
 
-        The hosts of ranks that wait for another one run ahead of it in the first steps of a recording.
-        """
-        return max((end - start for start, end in self._spans.values()), default=0)
+    @property
+    def longest_ns(self) -> int:
+        """Return the same time of the process that takes longest: hosts of ranks that wait for it may run ahead."""
+        return max(self._totals, default=0)
+
+    @property
+    def _totals(self) -> list[int]:
+        return [end - start for start, end in self._spans.values()]
 
     def windows_of(self, window: Window) -> dict[int, Window]:
         """Return the window of the measured steps of each process, by its global id.

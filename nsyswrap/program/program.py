@@ -80,7 +80,7 @@ class ProgramAlone:
 
     def with_times(self, step: StepTimes) -> StepTimes:
         """Return the times of the recording's steps with those of the program."""
-        total = None if self.is_recording or self.step is None else self._of_all(self.context.steps.total_ns)
+        total = None if self.is_recording or self.step is None else self._of_all(self.context.steps.longest_ns)
         return replace(step, alone=self.step, alone_source=self.source, alone_total_ns=total)
 
 
