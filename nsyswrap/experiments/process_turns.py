@@ -5,9 +5,10 @@ their steps, and they alternate, because a machine warms up and drifts.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from statistics import fmean
-from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,79 +19,94 @@ from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, LEAST_SHARE, v
 from nsyswrap.experiments.try_runs import NoMoreRunsError, TryRuns, ending_of
 
 FEWEST_ROUNDS, MOST_ROUNDS = 2, 6
-# Seconds of steps that each process times. Source: ours.
+# Seconds of steps that each process times at most. Source: ours.
 TIMED_S = 3.0
 _LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / (MOST_ROUNDS - FEWEST_ROUNDS + 1)
 
 Variant = tuple[str, ...]
 
 
+class _TimedRun(NamedTuple):
+    answer: Answer
+    step_ns: float
+    error: float  # standard error of the logarithm of step_ns
+
+
 class ProcessTurns:
-    """The runs of some variants.
+    """The timed runs of a program; what was run once counts in each comparison.
 
     Args:
         session: Runs the program.
-        base: The changes that each variant has.
-        earlier: One run of each variant that was made before; empty for none.
     """
 
-    def __init__(
-        self, session: TryRuns, base: Variant, earlier: Mapping[Variant, Answer] = MappingProxyType({})
-    ) -> None:
-        self._session, self._base = session, base
-        self.answers: dict[Variant, list[Answer]] = {(): [], **{key: [each] for key, each in earlier.items()}}
+    def __init__(self, session: TryRuns) -> None:
+        self._session = session
+        self._runs: dict[Variant, list[_TimedRun]] = defaultdict(list)
         self.stopped = ""
 
-    def compare(self, variants: Sequence[Variant]) -> list[TriedChange]:
+    def answers(self, made: Variant) -> list[Answer]:
+        """Return the runs with these changes."""
+        return [each.answer for each in self._runs[made]]
+
+    def add(self, made: Variant, answer: Answer) -> None:
+        """Add a run with these changes, if its steps were timed."""
+        if answer.step_ns is not None:
+            steps = np.array(next(answer.of("timed"))["step_ns"])
+            self._runs[made].append(_TimedRun(answer, answer.step_ns, standard_error(steps, mean)))
+
+    def compare(self, base: Variant, variants: Sequence[Variant]) -> list[TriedChange]:
         """Run variants in turns until all are judged, and return what came of each.
 
-        ``stopped`` says why, where the runs ended before. Runs of an earlier call count.
+        ``stopped`` says why, where the runs ended before.
 
         Args:
-            variants: The changes of each.
+            base: The changes that all variants have, and that they are compared with.
+            variants: The further changes of each.
         """
         found: dict[Variant, TriedChange] = {}
-        for each in variants:
-            self.answers.setdefault(each, [])
+        # The last run of the base is the first one of these turns.
+        fewest = min(len(self._runs[(*base, *each)]) for each in variants)
+        ahead = max(len(self._runs[base]) - max(fewest, 1), 0)
+        self.stopped = ""
         try:
-            for number in range(1 + len(self.answers[()]), MOST_ROUNDS + 1):
-                if number > FEWEST_ROUNDS:
-                    judged = {each: self._judged(each) for each in variants if each not in found}
-                    found |= {each: one for each, one in judged.items() if one.verdict != CANNOT_TELL}
+            for number in range(1, MOST_ROUNDS + 1):
                 left = [each for each in variants if each not in found]
-                if not left:
-                    break
-                for each in [(), *left] if number % 2 else [*left[::-1], ()]:
-                    answer = self._run(each)
-                    if answer.step_ns is None:
-                        found[each] = TriedChange(spec=_text(each), verdict=FAILED, words=ending_of(answer))
-                    else:
-                        self.answers[each].append(answer)
+                for each in ([(), *left] if number % 2 else [*left[::-1], ()]) if left else ():
+                    if len(self._runs[(*base, *each)]) < number + (0 if each else ahead):
+                        ending = self._run(base, each)
+                        found |= {each: TriedChange(spec=_text(each), verdict=FAILED, words=ending)} if ending else {}
+                for each in left if number >= FEWEST_ROUNDS else ():
+                    judged = found.get(each) or self._judged(base, each)
+                    found |= {each: judged} if judged.verdict != CANNOT_TELL else {}
         except NoMoreRunsError as error:
             self.stopped = str(error)
-        return [found.get(each) or self._judged(each) for each in variants]
+        return [found.get(each) or self._judged(base, each) for each in variants]
 
-    def _run(self, variant: Variant) -> Answer:
-        """Run a variant once.
+    def _run(self, base: Variant, variant: Variant) -> str:
+        """Run a variant once, and return how it failed; empty for a run that was timed.
 
         Raises:
             NoMoreRunsError: No run is left, or the variant that all others have has failed.
         """
-        answer = self._session.timed((*self._base, *variant), TIMED_S)
-        if answer.step_ns is None and not variant:
-            raise NoMoreRunsError(f"With the changes so far the program ended: {ending_of(answer)}.")
-        return answer
+        answer = self._session.timed((*base, *variant), TIMED_S)
+        if answer.step_ns is None:
+            if not variant:
+                raise NoMoreRunsError(f"With the changes so far the program ended: {ending_of(answer)}.")
+            return ending_of(answer)
+        self.add((*base, *variant), answer)
+        return ""
 
-    def _judged(self, variant: Variant) -> TriedChange:
+    def _judged(self, base: Variant, variant: Variant) -> TriedChange:
         """Judge a variant by its runs so far."""
-        base, new = (self._lengths(each) for each in ((), variant))
-        if min(len(base), len(new)) < FEWEST_ROUNDS:
+        sides = [self._runs[each] for each in (base, (*base, *variant))]
+        pairs = min(map(len, sides))
+        if pairs < FEWEST_ROUNDS:
             return TriedChange(
                 spec=_text(variant), verdict=CANNOT_TELL, words="too few runs", alters=alters_of(variant)
             )
-        logs = [np.log([fmean(each) for each in side]) for side in (base, new)]
-        least = fmean(standard_error(np.array(each), mean) for side in (base, new) for each in side)
-        reached = runs_interval(logs[0], logs[1], _LOOK_CONFIDENCE, least)
+        before, after = (np.array([each.step_ns for each in side]) for side in sides)
+        least = fmean(each.error for side in sides for each in side)
+        reached = runs_interval(np.log(before), np.log(after), _LOOK_CONFIDENCE, least)
         verdict = verdict_of(reached.point, reached.width / 2)
         return TriedChange(
             spec=_text(variant),
@@ -98,15 +114,12 @@ class ProcessTurns:
             low=math.exp(reached.low),
             ratio=math.exp(reached.point),
             high=math.exp(reached.high),
-            before_ns=fmean(map(fmean, base)),
-            after_ns=fmean(map(fmean, new)),
-            pairs=min(len(base), len(new)),
+            before_ns=float(before.mean()),
+            after_ns=float(after.mean()),
+            pairs=pairs,
             kept=verdict == FASTER and reached.point <= math.log1p(-LEAST_SHARE),
             alters=alters_of(variant),
         )
-
-    def _lengths(self, variant: Variant) -> list[list[float]]:
-        return [each["step_ns"] for answer in self.answers[variant] for each in answer.of("timed")]
 
 
 def _text(variant: Variant) -> str:

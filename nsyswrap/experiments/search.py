@@ -3,13 +3,13 @@
 ::
 
     1. turns in one process, unless the loop waits for its loaders; then first: the knee of the workers
-    2. what needs a process of its own, in processes that alternate, with the changes so far
+    2. what needs a process of its own, in processes that alternate, with the changes so far: as many at a time as the
+       budget allows
     3. all changes together against none: the times, and the work of the same steps
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from nsyswrap.base import units
@@ -25,12 +25,12 @@ from nsyswrap.experiments.outcome import (
     kept_of,
     outcomes_of,
 )
-from nsyswrap.experiments.process_turns import ProcessTurns, Variant
+from nsyswrap.experiments.process_turns import FEWEST_ROUNDS, TIMED_S, ProcessTurns, Variant
 from nsyswrap.experiments.proof import Prover
 from nsyswrap.experiments.request import Answer, run_request
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, RANDOM, parts_of, spec_of
 from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET, SLOWER, WORKERS
-from nsyswrap.experiments.try_runs import PROOF_RUNS, NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
+from nsyswrap.experiments.try_runs import NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
 # What is compiled or captured keeps the kernels of the settings then, so these come last.
 _KEEP_KERNELS = frozenset({"compile", "cuda_graphs"})
@@ -76,7 +76,7 @@ class _Search:
         self._say = wanted.say
         self._found: list[TriedChange] = []
         self._notes: list[str] = []
-        self._against_none = ProcessTurns(session, ())
+        self._compared = ProcessTurns(session)
         self._points: tuple[LoaderPoint, ...] = ()
 
     @property
@@ -91,7 +91,7 @@ class _Search:
             answer = self._try_in_turns(for_loader=searches)
             ready = _ready(answer)
             if ready.get("needs_workers"):
-                self._search_workers(answer, ready)
+                self._search_workers(ready)
                 ready = _ready(self._try_in_turns(for_loader=False))
             others = [each for each in ready.get("processes", ()) if not searches or parts_of(each)[0] != WORKERS]
             self._try_in_processes(others)
@@ -110,16 +110,18 @@ class _Search:
         """
         done, first = list[str](), None
         while True:
+            base = self._base
             answer = self._session.answer(
                 budget_s=_TURNS_SHARE * self._session.left_s,
-                base=self._base,
+                base=base,
                 turns=tuple(each for each in self._turns if each not in done),
                 without=tuple(each.spec for each in self._found),
                 processes=() if first else self._processes,
-                timed_s=_SEARCH_S if for_loader else 0.0,
+                timed_s=0.0 if first else TIMED_S,
                 is_for_loader=for_loader,
             )
             first = first or (answer if _ready(answer) else None)
+            self._compared.add(base, answer)
             outcomes = outcomes_of(answer.events)
             done += [each.spec for each in outcomes if each.verdict == NOT_APPLICABLE]
             self._found += [each for each in outcomes if each.spec not in {one.spec for one in self._found}]
@@ -129,34 +131,32 @@ class _Search:
                 return first or answer
             self._found.append(TriedChange(spec=answer.open, verdict=FAILED, words=ending_of(answer)))
 
-    def _search_workers(self, unchanged: Answer, ready: Mapping[str, Any]) -> None:
+    def _search_workers(self, ready: Mapping[str, Any]) -> None:
         """Find the number of workers, and keep it if it helps.
 
         Args:
-            unchanged: A timed run with the number that the program has.
             ready: What the program was found to be.
         """
         now, cores = int(ready["workers"]), int(ready["cores"])
-        answers: dict[Variant, Answer] = {(): unchanged}
 
         def variant(number: int) -> Variant:
             return () if number == now else (spec_of(WORKERS, str(number)),)
 
         def run(number: int) -> Answer | None:
-            if variant(number) not in answers:
+            made = variant(number)
+            if not self._compared.answers(made):
                 self._say(f"the loop waits for its data: {units.counted(number, 'worker')}")
                 try:
-                    found = self._session.timed(variant(number), _SEARCH_S, later=PROOF_RUNS + _COMPARED_RUNS)
+                    found = self._session.timed(made, _SEARCH_S, later=_COMPARED_RUNS)
                 except NoMoreRunsError as error:
                     self._notes.append(str(error))
                     return None
-                answers[variant(number)] = found
-            return answers[variant(number)]
+                self._compared.add(made, found)
+            return next(iter(self._compared.answers(made)), None)
 
         best, self._points = find_knee(run, now, cores)
         if best is not None and best.workers != now:
-            chosen = variant(best.workers)
-            self._compare([chosen], {each: answers[each] for each in ((), chosen)})
+            self._compare([variant(best.workers)])
             return
         verdict, words = SAME, f"{units.counted(now, 'worker')} are as fast as any other number"
         if len(self._points) <= 1:
@@ -164,39 +164,38 @@ class _Search:
         self._found.append(TriedChange(spec=WORKERS, verdict=verdict, words=words, alters=alters_of([WORKERS])))
 
     def _try_in_processes(self, specs: Sequence[str]) -> None:
-        known = {each.spec for each in self._found}
-        variants = [(each,) for each in specs if each not in known]
-        if variants:
+        """Compare as many changes at once as the time is enough for, the first ones first."""
+        left = [each for each in specs if each not in {one.spec for one in self._found}]
+        while left:
             self._say("changes that need a new process take turns, one process each")
-            self._compare(variants)
+            # Each, and what they are compared with.
+            fit = self._session.runs_left() / FEWEST_ROUNDS - 1
+            keys = list(dict.fromkeys(parts_of(each)[0] for each in left))
+            while len(keys) > 1 and sum(parts_of(each)[0] in keys for each in left) > fit:
+                keys.pop()
+            self._compare([(each,) for each in left if parts_of(each)[0] in keys])
+            left = [each for each in left if parts_of(each)[0] not in keys and not self._compared.stopped]
 
-    def _compare(self, variants: Sequence[Variant], earlier: Mapping[Variant, Answer] = MappingProxyType({})) -> None:
+    def _compare(self, variants: Sequence[Variant]) -> None:
         """Compare changes in processes that alternate; of several values of one, the fastest is kept."""
-        turns = ProcessTurns(self._session, self._base, earlier)
-        if not self._base:
-            self._against_none = turns
-        found = turns.compare(variants)
+        found = self._compared.compare(self._base, variants)
         fastest: dict[str, TriedChange] = {}
         for each in sorted((each for each in found if each.kept), key=lambda each: -each.ratio):
             fastest[parts_of(each.spec)[0]] = each
         self._found += [replace(each, kept=each in fastest.values()) for each in found]
-        if turns.stopped:
-            raise NoMoreRunsError(turns.stopped)
+        self._notes += [self._compared.stopped] if self._compared.stopped else []
 
     def _check_all(self) -> None:
         """Compare all changes to make with none: the times, and the work of the same steps."""
         if not self._base:
             return
-        turns = self._against_none
-        if self._base not in turns.answers:
-            self._say("all changes together against none, in new processes")
-            turns = ProcessTurns(self._session, ())
-        together = turns.compare([self._base])[0]
-        base, new = turns.answers[()], turns.answers[self._base]
+        self._say("all changes together against none, in new processes")
+        together = self._compared.compare((), [self._base])[0]
+        base, new = (self._compared.answers(each) for each in ((), self._base))
         if together.verdict == FAILED:
             self._found = [replace(each, kept=False) for each in self._found]
             raise NoMoreRunsError(f"All changes together end the program: {together.words}.")
-        self._notes += [turns.stopped] if turns.stopped else []
+        self._notes += [self._compared.stopped] if self._compared.stopped else []
         if together.verdict in {SAME, SLOWER}:
             self._notes.append(f"In new processes, all changes together: {together.verdict}. So none is recommended.")
             self._found = [replace(each, kept=False) for each in self._found]
@@ -220,7 +219,7 @@ class _Search:
         wrong = set[str]()
         try:
             for spec in self._base:
-                timed = self._session.timed((spec,), _SEARCH_S, later=0)
+                timed = self._session.timed((spec,), _SEARCH_S, proofs=0)
                 if prover.prove([spec], [timed]).agree is False:
                     wrong.add(spec)
         except NoMoreRunsError as error:
