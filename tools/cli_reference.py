@@ -32,7 +32,6 @@ class Formatter(click.HelpFormatter):
     """Writes each option above its words, so that long names do not narrow them."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = INDENT, col_spacing: int = 0) -> None:
-        """Write the rows of a list of options."""
         super().write_dl(rows, col_max, col_spacing)
 
 

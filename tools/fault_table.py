@@ -101,7 +101,6 @@ class Verdict:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the planted fault came first."""
         return self.found == self.expected
 
     @property
@@ -215,7 +214,6 @@ def read(path: Path) -> list[Verdict]:
 
 
 def write(path: Path, verdicts: Sequence[Verdict]) -> None:
-    """Write verdicts into a file, by name."""
     rows = [asdict(each) for each in sorted(verdicts, key=lambda each: each.name)]
     path.write_text(json.dumps(rows, indent=1) + "\n")
 

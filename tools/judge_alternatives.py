@@ -54,7 +54,6 @@ def linear(hidden: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """Return a product of matrices, or of batches of them."""
     return left @ right
 
 
@@ -217,7 +216,6 @@ class Layers:
         self.parameters = [each for _, inputs, _ in self._made for each in inputs[1:2]]
 
     def step(self) -> None:
-        """Run each operator forward and backward."""
         for function, inputs, gradient in self._made:
             for each in inputs:
                 each.grad = None

@@ -129,7 +129,6 @@ def middle_runs(folder: Path) -> dict[str, Run]:
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs of workloads/combined (all)")
     parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where captures and steps go")

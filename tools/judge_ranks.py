@@ -160,7 +160,6 @@ def row(name: str, reports: Mapping[str, Report], turns: Mapping[str, Sequence[f
 
 
 def machine(report: Report) -> str:
-    """Return the number of GPUs and their kind."""
     return f"{len(report.gpus)} {report.gpus[0].name.removeprefix('NVIDIA ').split()[0]}"
 
 
@@ -181,7 +180,6 @@ def export_of(name: str, folder: Path, temporary: Path) -> Path | None:
 
 
 def report_of(export: Path) -> Report:
-    """Return the report of an export, with what was recorded beside it."""
     trace, settings = with_recorded(load_export(export), export, NO_SETTINGS)
     return build_report(trace, settings=settings)
 
@@ -209,13 +207,11 @@ def table(folders: Sequence[Path]) -> str:
 
 
 def write_page(text: str, page: Path = PAGE) -> None:
-    """Put the table into the page, between its marks."""
     before, _, rest = page.read_text().partition(BEGIN)
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="CASE", help="cases (all)")
     parser.add_argument("--gpus", type=int, default=2, metavar="N", help="ranks of each job (%(default)s)")

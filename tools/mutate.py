@@ -64,7 +64,6 @@ class Mutation:
     source: bytes
 
     def __str__(self) -> str:
-        """Return the place and the change."""
         return f"{self.path}:{self.line} {self.kind} {self.label}"
 
 

@@ -212,7 +212,6 @@ def _turn(lines: TextIO, cores: Sequence[int]) -> str:
 
 
 def main() -> None:
-    """Run a program in turns."""
     address, *words = sys.argv[1:]
     if address.startswith("@"):
         address = f"\0{address[1:]}"

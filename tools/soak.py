@@ -65,7 +65,6 @@ class CheckFailedError(Exception):
 
 
 def check(*, holds: bool, what: str) -> None:
-    """Raise an error if a check does not hold."""
     if not holds:
         raise CheckFailedError(what)
 

@@ -33,11 +33,7 @@ class _TimedRun(NamedTuple):
 
 
 class ProcessTurns:
-    """The timed runs of a program; what was run once counts in each comparison.
-
-    Args:
-        session: Runs the program.
-    """
+    """The timed runs of a program; what was run once counts in each comparison."""
 
     def __init__(self, session: TryRuns) -> None:
         self._session = session
@@ -57,11 +53,7 @@ class ProcessTurns:
     def compare(self, base: Variant, variants: Sequence[Variant]) -> list[TriedChange]:
         """Run variants in turns until all are judged, and return what came of each.
 
-        ``stopped`` says why, where the runs ended before.
-
-        Args:
-            base: The changes that all variants have, and that they are compared with.
-            variants: The further changes of each.
+        ``stopped`` says why, where the runs ended before. All variants have the changes of the base.
         """
         found: dict[Variant, TriedChange] = {}
         # The last run of the base is the first one of these turns.

@@ -50,13 +50,7 @@ class NoMoreRunsError(Exception):
 
 @dataclass(slots=True)
 class TryRuns:
-    """Runs a program again and again.
-
-    Args:
-        wanted: What to try.
-        options: How to run the program; nothing is recorded.
-        run: Runs it once.
-    """
+    """Runs a program again and again."""
 
     wanted: TryOptions
     options: CaptureOptions
@@ -77,19 +71,13 @@ class TryRuns:
         return self._until - time.monotonic()
 
     def runs_left(self, proofs: int = _PROOF_RUNS) -> float:
-        """Return how many timed runs fit into the time that is left; infinite before the first one.
-
-        Args:
-            proofs: Runs that come after them, in which no steps are timed.
-        """
+        """Return how many timed runs fit before ``proofs`` runs without timed steps; infinite before the first one."""
         return (self.left_s - proofs * self._start_s) / self._longest_s if self._longest_s else math.inf
 
     def answer(self, *, budget_s: float | None = None, **fields: object) -> Answer:
         """Run the program once.
 
-        Args:
-            budget_s: Seconds for turns; None for all that is left.
-            **fields: What to try: fields of ``Request``.
+        ``budget_s`` are the seconds for turns, all that is left if None; the other arguments are fields of ``Request``.
 
         Raises:
             NoMoreRunsError: The budget has ended, or the user does not allow it.
@@ -122,9 +110,7 @@ class TryRuns:
     def recorded(self, base: Sequence[str], roundoff: float = 0.0) -> Answer:
         """Run the program once with some changes, and record the work of its first steps.
 
-        Args:
-            base: The changes.
-            roundoff: Relative rounding error that each sum gets at random; 0 for none.
+        ``roundoff`` is the relative rounding error that each sum gets at random; 0 for none.
 
         Raises:
             NoMoreRunsError: The budget has ended, or the user does not allow it.
@@ -134,11 +120,7 @@ class TryRuns:
     def timed(self, base: Sequence[str], timed_s: float, *, later: int = 0, proofs: int = _PROOF_RUNS) -> Answer:
         """Run the program once with some changes, and time its steps without turns.
 
-        Args:
-            base: The changes.
-            timed_s: Seconds of steps.
-            later: Timed runs for which time must be left.
-            proofs: The same for runs in which no steps are timed.
+        Time for ``later`` more runs must be left, and for ``proofs`` runs in which no steps are timed.
 
         Raises:
             NoMoreRunsError: The budget would not last, or the user does not allow it.
