@@ -7,12 +7,12 @@ their steps, and they alternate, because a machine warms up and drifts.
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap.compare.bootstrap import mean, runs_interval, standard_error
+from nsyswrap.compare.bootstrap import mean, runs_interval, standard_error, student_limit
 from nsyswrap.experiments.outcome import FAILED, TriedChange, alters_of
 from nsyswrap.experiments.request import CONFIDENCE, Answer
 from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, LEAST_SHARE, verdict_of
@@ -22,6 +22,7 @@ FEWEST_ROUNDS, MOST_ROUNDS = 2, 6
 # Seconds of steps that each process times at most. Source: ours.
 TIMED_S = 3.0
 _LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / (MOST_ROUNDS - FEWEST_ROUNDS + 1)
+_QUANTILE = (1 + _LOOK_CONFIDENCE) / 2
 
 Variant = tuple[str, ...]
 
@@ -97,7 +98,10 @@ class ProcessTurns:
                 spec=_text(variant), verdict=CANNOT_TELL, words="too few runs", alters=alters_of(variant)
             )
         before, after = (np.array([each.step_ns for each in side]) for side in sides)
-        least = fmean(each.error for side in sides for each in side)
+        # Student's t is for the spread of few runs. The error within runs is known from many steps, so that it counts
+        # with the quantile of a normal distribution.
+        known = NormalDist().inv_cdf(_QUANTILE) / student_limit(_QUANTILE, len(before) + len(after) - 2)
+        least = known * fmean(each.error for side in sides for each in side)
         reached = runs_interval(np.log(before), np.log(after), _LOOK_CONFIDENCE, least)
         verdict = verdict_of(reached.point, reached.width / 2)
         return TriedChange(

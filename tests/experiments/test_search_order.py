@@ -76,7 +76,7 @@ class Program:
         return try_changes(wanted, options(Path("out"), "train.py"), self.run)
 
     def within(self, budget_s: float, run_s: float, monkeypatch: pytest.MonkeyPatch, *order: str) -> Trial:
-        """Try changes of it in some time, of which each process takes a part, in s."""
+        """Try changes of it within a budget; each process takes ``run_s``."""
         monkeypatch.setattr(try_runs.time, "monotonic", lambda: run_s * len(self.requests))
         return try_changes(TryOptions(order=order, budget_s=budget_s), options(Path("out"), "train.py"), self.run)
 
