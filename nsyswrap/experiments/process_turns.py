@@ -1,7 +1,8 @@
 """Compares variants of a program in processes of their own that alternate: as it is, changed, changed, as it is.
 
 A process starts with other memory and other clocks than the one before. So the runs of a variant are its sample, not
-their steps, and they alternate, because a machine warms up and drifts.
+their steps, and they alternate, because a machine warms up and drifts. None is forked after one import of torch:
+variables that a program sets before it imports torch would do nothing.
 """
 
 import math
