@@ -244,6 +244,32 @@ def test_the_precision_is_changed_only_with_leave() -> None:
     assert program.requests[0].turns == ("fused",)
 
 
+@pytest.mark.parametrize(
+    ("code", "error", "words"),
+    [
+        (1, "OutOfMemoryError: CUDA out of memory.", "OutOfMemoryError: CUDA out of memory."),
+        (137, "", "the program was killed, as for want of memory"),
+        (139, "", "the program crashed: SIGSEGV"),
+    ],
+)
+def test_after_a_change_that_needs_too_much_memory_the_others_are_tried(code: int, error: str, words: str) -> None:
+    program = Program({"gc": 0.8})
+
+    def run(request: Request, made: object) -> Answer:
+        found = program.run(request, made)
+        if "fused" not in request.turns or "fused" in request.without:
+            return found
+        begun = ({"event": "begin", "spec": "fused"}, *([{"event": "exception", "words": error}] if error else []))
+        return Answer(code, (found.events[0], *begun))
+
+    trial = try_changes(TryOptions(order=["fused", "gc"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert [(each.spec, each.verdict, each.words) for each in trial.outcomes][:2] == [
+        ("fused", "failed", words),
+        ("gc", "faster", ""),
+    ]
+    assert [each.spec for each in trial.kept] == ["gc"]
+
+
 def test_changes_that_end_the_program_together_are_not_recommended() -> None:
     program = Program({"gc": 0.9, "fused": 0.8})
 
