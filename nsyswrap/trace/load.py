@@ -314,7 +314,7 @@ def _unique(columns: Iterable[Array]) -> list[int]:
 def _labels(export: Export, name: str) -> dict[int, str]:
     if not export.has(name, "id", "label"):
         return {}
-    found = export.rows(queries.pairs(name, "id", "label"))
+    found = export.rows(queries.columns_of(name, ("id", "label")))
     return {export.whole(key, name, "id"): str(label) for key, label in found if label is not None}
 
 

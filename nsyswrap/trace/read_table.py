@@ -22,7 +22,6 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import SelectBase
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import counters, queries, schema, tables
@@ -238,7 +237,7 @@ class TableReader:
                 self._write(name, part, first, _values(values, self.source, name, own.path))
         return rows
 
-    def _query(self, own: Export, part: TablePart) -> SelectBase:
+    def _query(self, own: Export, part: TablePart) -> str:
         present = own.columns[self.source.table]
         numbers = None if part.first_row is None else range(part.first_row, part.first_row + part.length)
         if self.source.spec is tables.RANGES:
@@ -306,12 +305,12 @@ def _parts_of_pages(pages: PageColumns, rows: range, part_rows: int) -> tuple[Ta
 
 def _column_at_fault(export: Export, source: Source) -> ExportError | None:
     """Return an error that names the column with values of the wrong type; None where there is no such column."""
-    query = queries.foreign_values(source, export.columns[source.table])
+    present = export.columns[source.table]
     try:
-        (counts,) = export.rows(query)
+        (counts,) = export.rows(queries.foreign_values(source, present))
     except ExportError:
         return None
-    names = [column.name for column in query.selected_columns]
+    names = queries.columns_of_numbers(source, present)
     return next(
         (wrong_type(export.path, source.table, n) for n, count in zip(names, counts, strict=True) if count), None
     )
@@ -342,7 +341,7 @@ def texts_of(export: Export) -> dict[int, str]:
     """Return all texts of an export by their ids, cut; they are not cleaned."""
     if not export.has(schema.STRINGS, "id", "value"):
         return {}
-    rows = export.rows(queries.pairs(schema.STRINGS, "id", "value"))
+    rows = export.rows(queries.columns_of(schema.STRINGS, ("id", "value")))
     return {key: cut_text(str(text)) for key, text in rows if text is not None}
 
 
