@@ -24,7 +24,6 @@ def chosen(mask: Mask, *columns: Array) -> tuple[Array, ...]:
     for first in range(0, len(mask) if count else 0, BLOCK):
         rows = np.flatnonzero(mask[first : first + BLOCK])
         for column, into in zip(columns, found, strict=True):
-            # All rows exist, so nothing is clipped; otherwise numpy checks them in a copy.
             column[first : first + BLOCK].take(rows, out=into[at : at + len(rows)], mode="clip")
         at += len(rows)
     return found
@@ -36,8 +35,23 @@ def taken(values: Array, rows: Array | slice) -> Array:
     Raises:
         IndexError: There is no such row.
     """
-    if isinstance(rows, slice) or rows.dtype != np.bool_ or len(rows) != len(values):
+    if isinstance(rows, slice):
+        return values[rows]
+    if rows.dtype == np.bool_ and len(rows) == len(values):
+        (found,) = chosen(rows, values)
+        return found.copy() if found is values else found
+    is_constant = values.strides == (0,)
+    if rows.dtype == np.bool_ or not (values.flags.c_contiguous or is_constant):
         result: Array = values[rows]
         return result
-    (found,) = chosen(rows, values)
-    return found.copy() if found is values else found
+    found = np.empty(len(rows), values.dtype)
+    for first in range(0, len(rows), BLOCK):
+        some, into = rows[first : first + BLOCK], found[first : first + BLOCK]
+        if int(some.min()) < 0 or int(some.max()) >= len(values):
+            into[:] = values[some]  # they count from the end, or there is no such row
+        elif is_constant:
+            into[:] = values[0]
+        else:
+            # All rows exist, so nothing is clipped; numpy checks them in a copy where it has to.
+            values.take(some, out=into, mode="clip")
+    return found

@@ -105,9 +105,9 @@ def _members(operations: Operations) -> list[tuple[int, int]]:
     for device in operations.devices:
         rows = operations.on(device)
         length = taken(operations.end, rows) - taken(operations.start, rows)
-        processes, codes = np.unique(taken(operations.process, rows), return_inverse=True)
-        most = int(np.argmax(np.bincount(codes, weights=length)))
-        members_by_gpu.append((int(processes[most]), device))
+        process = taken(operations.process, rows)
+        ran = {each: int(length[process == each].sum()) for each in operations.processes_of(device).tolist()}
+        members_by_gpu.append((max(ran, key=ran.__getitem__), device))
     return members_by_gpu
 
 

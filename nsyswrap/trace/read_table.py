@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nsyswrap.base.errors import ExportError
+from nsyswrap.base.rows import taken
 from nsyswrap.trace import counters, queries, schema, tables
 from nsyswrap.trace.connection import AGAIN, Export, connected, text_of, wrong_type
 from nsyswrap.trace.schema import Source
@@ -48,7 +49,7 @@ class PartCodes:
         """Write the ids of some rows."""
         codes, unique = pd.factorize(ids)
         numbers = [self._known.setdefault(each, len(self._known)) for each in unique.tolist()]
-        self._codes[first : first + len(ids)] = np.array(numbers, np.int32)[codes]
+        self._codes[first : first + len(ids)] = taken(np.array(numbers, np.int32), codes)
 
     def finish(self, count: int) -> tuple[Array, Array]:
         """Return the codes of the rows that were written, in as few bytes as they need, and the id of each code."""
@@ -60,7 +61,7 @@ def joined(parts: Sequence[tuple[Array, Array]]) -> "pd.Categorical[Any]":
     """Return the column of all parts, whose categories are the ids, ascending."""
     ids = np.unique(np.concatenate([np.empty(0, np.int64), *(ids for _, ids in parts)]))
     kind = _codes_of(len(ids))
-    codes = [np.searchsorted(ids, of_part).astype(kind)[some] for some, of_part in parts]
+    codes = [taken(np.searchsorted(ids, of_part).astype(kind), some) for some, of_part in parts]
     whole = np.concatenate([np.empty(0, kind), *codes])
     return pd.Categorical.from_codes(whole, dtype=pd.CategoricalDtype(pd.Index(ids)), validate=False)
 

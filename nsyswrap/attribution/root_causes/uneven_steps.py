@@ -29,7 +29,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
             np.add.at(explained, step[inside], end[inside] - begun[inside])
         left = unexplained(length, explained)
         # What shorter steps win back is not lost, so the finding does not count it either.
-        lost = lost_to_outliers(idle.context, int(str(process)), spans, left)
+        lost = lost_to_outliers(idle.context, int(str(process)), idle.window, left)
         left = np.rint(left * (lost / max(int(left.sum()), 1))).astype(np.int64)
         losing = left > 0
         mine = _in_steps(idle, Spans(*chosen(losing, *spans)), generic & idle.of_processes([int(str(process))]))

@@ -12,12 +12,14 @@ numbers of elements agree. Where the X-ray step shows which tensors operators to
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
+from nsyswrap.base.rows import taken
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.operations import streams_of
 from nsyswrap.loop.context import TraceContext
@@ -48,9 +50,8 @@ Shares = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class _Members:
-    """What each group of kernels is to a chain: arrays of shape (groups,).
+class _Members(NamedTuple):
+    """What each group of kernels, or each kernel, is to a chain: arrays of equal length.
 
     Attributes:
         fusable: Whether a compiler can fuse it.
@@ -162,20 +163,21 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
     # Some kernels at a time, each with the one after it.
     for some in blocks(max(len(rows) - 1, 0)):
         mine = order[some.start : some.stop + 1]
-        length = np.maximum(end[rows[mine]] - start[rows[mine]], 1).astype(np.float64)
-        usable = context.phase_of_operations[rows[mine]] != context.phases.code(OPTIMIZER)
-        usable &= members.fusable[kernels.code[mine]]
-        link = usable[:-1] & usable[1:] & (np.diff(queue[mine]) == 0)
-        link, written, read = _linked(members, link, length, kernels.code[mine])
+        at, code = taken(rows, mine), taken(kernels.code, mine)
+        length = np.maximum(taken(end, at) - taken(start, at), 1).astype(np.float64)
+        its = _Members._make(taken(column, code) for column in members)
+        usable = (taken(context.phase_of_operations, at) != context.phases.code(OPTIMIZER)) & its.fusable
+        link = usable[:-1] & usable[1:] & (np.diff(taken(queue, mine)) == 0)
+        link, written, read = _linked(its, link, length)
         saved[mine[:-1]] += np.where(link, written, 0)
         saved[mine[1:]] += np.where(link, read, 0)
         linked[mine[:-1]] |= link
         linked[mine[1:]] |= link
         links += int(link.sum())
     for some in blocks(len(rows)):
-        length = np.maximum(end[rows[some]] - start[rows[some]], 1).astype(np.float64)
+        length = np.maximum(taken(end, rows[some]) - taken(start, rows[some]), 1).astype(np.float64)
         saved[some] = np.minimum(saved[some] / length, 1.0)
-        linked[some] &= members.known[kernels.code[some]]
+        linked[some] &= taken(members.known, kernels.code[some])
     return Chains(linked, saved, links)
 
 
@@ -183,31 +185,26 @@ def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
     """Return the order of some kernels by queue, then by start, and the number of the queue of each."""
     # The operations are sorted by start, so those of each queue are in order.
     found, first = tables.groups(
-        [context.operations.device_id[rows], streams_of(context.trace, context.operations, rows)]
+        [taken(context.operations.device_id, rows), streams_of(context.trace, context.operations, rows)]
     )
     queue = found.astype(np.min_scalar_type(-1 - len(first)))
     return np.argsort(queue, kind="stable"), queue
 
 
-def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices) -> tuple[Flags, Shares, Shares]:
-    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does."""
-    before, after = code[:-1], code[1:]
-    both = members.known[before] & members.known[after]
-    agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
-    one = members.known[before] ^ members.known[after]
-    return neighbours & ((both & agree) | one), *_traffic(members, length, before, after)
-
-
-def _traffic(members: _Members, length: Shares, before: Indices, after: Indices) -> tuple[Shares, Shares]:
-    """Return the time in which the tensor between two kernels is written and read, in ns.
+def _linked(its: _Members, neighbours: Flags, length: Shares) -> tuple[Flags, Shares, Shares]:
+    """Return which kernels are linked to the next one, and the time in which their tensor is written and read, in ns.
 
     Where one kernel's tensors are not known, it takes as long for the tensor as the other one does.
     """
+    before, after = (_Members._make(column[part] for column in its) for part in (slice(-1), slice(1, None)))
+    agree = (before.low <= after.high) & (after.low <= before.high)
+    linked = (before.known & after.known & agree) | (before.known ^ after.known)
     first, second = length[:-1], length[1:]
-    written, read = first * members.written[before], second * members.read[after]
+    written, read = first * before.written, second * after.read
     return (
-        np.minimum(np.where(members.known[before], written, read), first),
-        np.minimum(np.where(members.known[after], read, written), second),
+        neighbours & linked,
+        np.minimum(np.where(before.known, written, read), first),
+        np.minimum(np.where(after.known, read, written), second),
     )
 
 
