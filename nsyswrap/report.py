@@ -65,6 +65,8 @@ VALUES: Mapping[str, Maker] = {
     "collectives": find_collectives,
     "lateness": find_lateness,
     "simulation": find_simulation,
+    # Findings take it from the simulation. It is made beside what they wait for.
+    "pace": lambda simulation: simulation.predicts and simulation.fastest,
     "program": find_program,
 }
 """The values that sections may name in addition to ``context`` and ``window``; each is built once."""
@@ -118,14 +120,16 @@ def report_of(
     given = dict(whole.values if whole else {}) | (
         {} if is_simulated else {"program": lambda: ProgramAlone(context, chosen)}
     )
-    found = values_and_sections([], {"context": context, "window": chosen}, given, "program")
+    at_once = [each for each in wanted if each.about is About.RECORDING]
+    early = ("program", "pace") if is_simulated else ("program",)
+    found = values_and_sections(at_once, {"context": context, "window": chosen}, given, *early)
     program: ProgramAlone = found["program"]
     if program.is_recording:
-        found = alone = values_and_sections(wanted, found, given)
+        found = alone = values_and_sections(of_program, found, given)
     else:
         # The idle time of the program has findings of its own.
-        of_recording = [each for each in wanted if each.about is not About.PROGRAM]
-        found = values_and_sections(of_recording, found, {**given, "idle_findings": lambda: ()})
+        both = [each for each in wanted if each.about is About.BOTH]
+        found = values_and_sections(both, found, {**given, "idle_findings": lambda: ()})
         ledger = [each for each in wanted if each.key == "ledger"]
         alone = values_and_sections([*of_program, *ledger], program.values(), {})
     sections = [_fitted(_about(each, program, found, alone, chosen), context) for each in wanted]

@@ -40,18 +40,10 @@ def taken(values: Array, rows: Array | slice) -> Array:
     if rows.dtype == np.bool_ and len(rows) == len(values):
         (found,) = chosen(rows, values)
         return found.copy() if found is values else found
-    is_constant = values.strides == (0,)
-    if rows.dtype == np.bool_ or not (values.flags.c_contiguous or is_constant):
+    if rows.dtype == np.bool_ or not values.flags.c_contiguous:
         result: Array = values[rows]
         return result
     found = np.empty(len(rows), values.dtype)
     for first in range(0, len(rows), BLOCK):
-        some, into = rows[first : first + BLOCK], found[first : first + BLOCK]
-        if int(some.min()) < 0 or int(some.max()) >= len(values):
-            into[:] = values[some]  # they count from the end, or there is no such row
-        elif is_constant:
-            into[:] = values[0]
-        else:
-            # All rows exist, so nothing is clipped; numpy checks them in a copy where it has to.
-            values.take(some, out=into, mode="clip")
+        found[first : first + BLOCK] = values.take(rows[first : first + BLOCK])
     return found

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.rows import taken
@@ -125,7 +123,7 @@ def _recorded_by_nccl(trace: Trace, members: list[tuple[int, int]]) -> tuple[dic
         return {}, 0
     process = tables.process_of(array(calls, "thread"))
     rank, count, device = (array(calls, name) for name in ("rank", "rank_count", "device"))
-    largest: npt.NDArray[np.bool_] = count == count.max()
+    largest = count == count.max()
     recorded = {}
     for owner, gpu in members:
         mine = largest & (process == owner)

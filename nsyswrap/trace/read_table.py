@@ -36,6 +36,8 @@ Arrays = dict[str, Array]
 UNKNOWN = np.int64(np.iinfo(np.int64).min)
 # Large enough that opening a connection costs little, small enough that all threads end at about the same time.
 PART_ROWS = 1 << 20
+# A table has the code of each id below this, such as those of names.
+SMALL_IDS = 1 << 16
 
 
 class PartCodes:
@@ -44,12 +46,26 @@ class PartCodes:
     def __init__(self, length: int) -> None:
         self._codes = np.empty(length, np.int32)
         self._known: dict[int, int] = {}
+        # The code of each small id; -1 for none.
+        self._dense = np.empty(0, np.int32)
 
     def write(self, first: int, ids: Array) -> None:
         """Write the ids of some rows."""
+        into = self._codes[first : first + len(ids)]
+        if len(ids) and ids.min() >= 0 and (most := int(ids.max())) < SMALL_IDS:
+            if most >= len(self._dense):
+                self._dense = np.append(self._dense, np.full(most + 1, -1, np.int32))
+            into[:] = taken(self._dense, ids)
+            if (new := into < 0).any():
+                unique = pd.unique(ids[new])
+                self._dense[unique] = self._numbers(unique)
+                into[:] = taken(self._dense, ids)
+            return
         codes, unique = pd.factorize(ids)
-        numbers = [self._known.setdefault(each, len(self._known)) for each in unique.tolist()]
-        self._codes[first : first + len(ids)] = taken(np.array(numbers, np.int32), codes)
+        into[:] = taken(self._numbers(unique), codes)
+
+    def _numbers(self, unique: Array) -> npt.NDArray[np.int32]:
+        return np.array([self._known.setdefault(each, len(self._known)) for each in unique.tolist()], np.int32)
 
     def finish(self, count: int) -> tuple[Array, Array]:
         """Return the codes of the rows that were written, in as few bytes as they need, and the id of each code."""

@@ -21,7 +21,6 @@ from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.base.rows import taken
 from nsyswrap.events.alternatives import Alternative
-from nsyswrap.events.operations import streams_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding, Severity
@@ -184,9 +183,7 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
 def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
     """Return the order of some kernels by queue, then by start, and the number of the queue of each."""
     # The operations are sorted by start, so those of each queue are in order.
-    found, first = tables.groups(
-        [taken(context.operations.device_id, rows), streams_of(context.trace, context.operations, rows)]
-    )
+    found, first = tables.groups([taken(context.operations.device_id, rows), taken(context.operations.stream, rows)])
     queue = found.astype(np.min_scalar_type(-1 - len(first)))
     return np.argsort(queue, kind="stable"), queue
 
