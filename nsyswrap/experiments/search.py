@@ -156,15 +156,16 @@ class _Search:
     def _try_in_processes(self, specs: Sequence[str]) -> None:
         """Compare as many changes at once as the time is enough for, the first ones first."""
         left = [each for each in specs if each not in {one.spec for one in self._found}]
-        while left:
+        if left:
             self._say("changes that need a new process take turns, one process each")
+        while left:
             # Each, and what they are compared with.
             fit = self._session.runs_left() / FEWEST_ROUNDS - 1
             keys = list(dict.fromkeys(parts_of(each)[0] for each in left))
             while len(keys) > 1 and sum(parts_of(each)[0] in keys for each in left) > fit:
                 keys.pop()
             self._compare([(each,) for each in left if parts_of(each)[0] in keys])
-            left = [each for each in left if parts_of(each)[0] not in keys and not self._compared.stopped]
+            left = [each for each in left if parts_of(each)[0] not in keys]
 
     def _compare(self, variants: Sequence[Variant]) -> None:
         """Compare changes in processes that alternate; of several values of one, the fastest is kept."""

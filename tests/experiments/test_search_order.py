@@ -155,6 +155,7 @@ def test_where_time_is_short_the_first_changes_are_compared_first(monkeypatch: p
         ("pin_memory", "faster"),
         ("prefetch=4", "faster"),
         ("prefetch=8", "faster"),
+        ("persistent", "cannot tell"),
         ("all", "faster"),
     ]
     assert trial.notes[0].startswith("The budget ended")
