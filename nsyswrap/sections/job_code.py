@@ -265,7 +265,7 @@ def _of_buffers(context: TraceContext, collectives: Collectives) -> Indices:
             while (
                 first
                 and operations.table[launches[first - 1]] == 0
-                and _JOINS.search(context.trace.text(int(texts[operations.row[launches[first - 1]]])))
+                and _JOINS.search(context.trace.text(int(texts[operations.row[launches[first - 1 : first]]][0])))
             ):
                 first -= 1
             found.append(launches[first : last + 1])
