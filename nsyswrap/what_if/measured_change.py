@@ -45,7 +45,7 @@ def with_measured(simulation: Simulation, what: WhatIf, candidates: Sequence[Alt
     changed = np.flatnonzero(~np.isnan(factor))
     length = (context.operations.end - context.operations.start)[changed]
     saved = np.abs(1 - factor[changed]) * length
-    whole = float(saved.sum()) or 1.0
+    whole, open_to = float(saved.sum()) or 1.0, np.minimum(factor[changed] * length, saved)
     most = float(saved[is_measured[changed]].sum()) >= whole / 2
     return replace(
         what,
@@ -53,15 +53,16 @@ def with_measured(simulation: Simulation, what: WhatIf, candidates: Sequence[Alt
         assumed=what.assumed if (~is_measured[changed]).any() else "",
         or_nothing=what.or_nothing and not most,
         method="benchmarked" if most else what.method,
-        error=float((error[changed] * saved).sum()) / whole,
+        error=float((error[changed] * open_to).sum()) / (float(open_to.sum()) or 1.0),
         evidence=tuple(_said(each, known[id(each)]) for each in candidates if id(each) in known)[:LISTED],
     )
 
 
 def _error(found: MeasuredAlternative) -> float:
-    """Return how far what an alternative saves may be from the truth, as a share of it."""
+    """Return how far an alternative's share may be from the truth, as a share of it or of what it saves, the less."""
     low, point, high = found.ratio.low, found.ratio.point, found.ratio.high
-    return max(BENCHMARK_ERROR, max(high - point, point - low) / max(abs(1 - point), BENCHMARK_ERROR))
+    least = max(min(point, abs(1 - point)), BENCHMARK_ERROR)
+    return max(BENCHMARK_ERROR, max(high - point, point - low) / least)
 
 
 def _said(candidate: AlternativeKernels, found: MeasuredAlternative) -> str:
