@@ -11,7 +11,7 @@ import numpy as np
 
 from nsyswrap.base import units
 from nsyswrap.events.alternatives import MeasuredAlternative
-from nsyswrap.what_if.saving import KERNEL_FIX_ERROR, AlternativeKernels, WhatIf
+from nsyswrap.what_if.saving import OPEN_ERROR, AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 # A measured share of an operator's time and that in the changed program differ by as much. Source: seven products,
@@ -36,7 +36,7 @@ def with_measured(simulation: Simulation, what: WhatIf, candidates: Sequence[Alt
         return what
     factor = np.full(len(context.operations.start), np.nan)
     factor[what.change.operations] = what.change.factor
-    error = np.where(np.isnan(factor), 0.0, KERNEL_FIX_ERROR)
+    error = np.where(np.isnan(factor), 0.0, OPEN_ERROR)
     is_measured = np.zeros(len(factor), np.bool_)
     for each in candidates:
         if (found := known.get(id(each))) is not None:
