@@ -342,7 +342,8 @@ class StepTimes:
         alone_source: What that comes from; None where it is unknown.
         total_ns: Time of all these steps, from the start of the first to the end of the last: the mean over processes,
             whose steps begin at different times. None for the length of the window.
-        alone_total_ns: The same time in the program as it runs alone; None where it is unknown.
+        alone_total_ns: The same time in the program as it runs alone, of the longest process: hosts of ranks that wait
+            for it may run ahead. None where it is unknown.
     """
 
     count: int | None = None

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
-from types import MappingProxyType
 
 import fault_captures
 from rank_cases import CASES, LAST, Case
@@ -34,10 +33,8 @@ BEGIN, END = "<!-- table of tools/judge_ranks.py -->", "<!-- end of the table --
 # Steps of each rank before those that are committed.
 FIRST_STEPS, STEP = 2, "step %"
 NEAR = 0.2
-# Where steps without nsys were timed.
-TIMED = frozenset({"this_process", "second_run"})
 RANK = "ranks/late"
-NO_TURNS: Mapping[str, Sequence[float]] = MappingProxyType({})
+Times = Mapping[str, Sequence[float]]
 
 
 def pack(export: Path, target: Path, steps_kept: int) -> int:
@@ -58,16 +55,9 @@ def pack(export: Path, target: Path, steps_kept: int) -> int:
     return len(packed)
 
 
-def is_timed(report: Report) -> bool:
-    """Return whether steps were timed without nsys."""
-    return report.step.alone is not None and report.step.alone_source in TIMED
-
-
-def step_ns(report: Report, *, alone: bool) -> float:
-    """Return the length of a step: of the median one without nsys, or of the mean recorded one, with its pauses."""
-    if alone and report.step.alone is not None:
-        return report.step.alone.point
-    return report.window.length_ns / max(report.step.count or 0, 1)
+def recorded_ms(report: Report) -> float:
+    """Return the mean recorded step with its pauses, in ms."""
+    return report.window.length_ns / max(report.step.count or 0, 1) / 1e6
 
 
 def kept_by(report: Report, rank: int) -> tuple[str, str]:
@@ -108,32 +98,28 @@ def is_right(case: Case, report: Report) -> bool:
     return is_first and kept_by(report, planted)[0] in case.rule
 
 
-def saved_ns(name: str, reports: Mapping[str, Report], turns: Mapping[str, Sequence[float]]) -> float | None:
-    """Return by how much a step without the fault is shorter, in ns; None if that was not measured.
-
-    It is of turns with the fix where there were such, else of steps without nsys where those of all these runs were
-    timed, else of recorded ones.
+def saved_ms(name: str, reports: Mapping[str, Report], timed: Sequence[Times]) -> float | None:
+    """Return by how much a step without the fault is shorter, in ms; None if that was not measured.
 
     Args:
         name: The case.
         reports: The reports of all cases of one machine.
-        turns: The time of a step in each turn of a case, in ms.
+        timed: The times of a step without nsys, by case, in ms: the best first. Where a case or its fix was not timed,
+            recorded steps count.
     """
-    case, report = CASES[name], reports[name]
-    if len(each := turns.get(name, ())) and (beside := [turns[one] for one in case.fixed if turns.get(one)]):
-        return 1e6 * (mean(each) - mean(map(mean, beside)))
-    fixed = [reports[name] for name in case.fixed if name in reports]
-    alone = all(map(is_timed, [report, *fixed]))
-    lengths = [step_ns(each, alone=alone) for each in fixed]
-    return step_ns(report, alone=alone) - sum(lengths) / len(lengths) if lengths else None
+    for each in (*timed, {one: (recorded_ms(report),) for one, report in reports.items()}):
+        fixed = [mean(each[one]) for one in CASES[name].fixed if each.get(one)]
+        if fixed and each.get(name):
+            return mean(each[name]) - mean(fixed)
+    return None
 
 
-def row(name: str, reports: Mapping[str, Report], turns: Mapping[str, Sequence[float]] = NO_TURNS) -> str:
-    """Return the line of the table of one case, from the reports and the turns of all cases of one machine."""
+def row(name: str, reports: Mapping[str, Report], timed: Sequence[Times] = ()) -> str:
+    """Return the line of the table of one case, from the reports and the times of all cases of one machine."""
     report = reports[name]
     case, first, count = CASES[name], next(iter(report.findings), None), max(report.step.count or 0, 1)
-    saved = saved_ns(name, reports, turns)
-    measured = None if saved is None else saved / 1e6
+    measured = saved_ms(name, reports, timed)
+    step = next((mean(each[name]) for each in timed if each.get(name)), recorded_ms(report))
     planted, named = planted_rank(case, report), None if first is None else _rank_of(first, report)
     said, predicted, near, holds = "none" if first is None else f"`{first.rule}`", "-", "-", "-"
     if named is not None and first is not None and first.rule == RANK:
@@ -150,7 +136,7 @@ def row(name: str, reports: Mapping[str, Report], turns: Mapping[str, Sequence[f
         machine(report),
         said,
         "yes" if is_right(case, report) else "no",
-        f"{step_ns(report, alone=is_timed(report)) / 1e6:.1f}",
+        f"{step:.1f}",
         predicted,
         "-" if measured is None else f"{measured:.1f}",
         near,
@@ -179,21 +165,25 @@ def export_of(name: str, folder: Path, temporary: Path) -> Path | None:
     return None
 
 
-def report_of(export: Path) -> Report:
+def report_of(export: Path) -> tuple[Report, list[float]]:
+    """Return the report of an export, with what was recorded beside it, and the mean step alone of each rank in ms."""
     trace, settings = with_recorded(load_export(export), export, NO_SETTINGS)
-    return build_report(trace, settings=settings)
+    alone = [float(each.lengths.mean()) / 1e6 for each in settings.steps_alone.processes]
+    return build_report(trace, settings=settings), alone
 
 
 def rows(folder: Path, known: set[tuple[str, str]]) -> list[str]:
     """Return the lines of all cases that have an export in a folder."""
     with tempfile.TemporaryDirectory() as temporary:
         found = {name: export_of(name, folder, Path(temporary)) for name in CASES}
-        reports = {name: report_of(path) for name, path in found.items() if path is not None}
+        judged = {name: report_of(path) for name, path in found.items() if path is not None}
+    reports = {name: report for name, (report, _) in judged.items()}
+    alone = {name: lengths for name, (_, lengths) in judged.items()}
     new = [name for name, report in reports.items() if (name, machine(report)) not in known]
     known |= {(name, machine(report)) for name, report in reports.items()}
-    timed = folder / "turns.json"
-    turns = json.loads(timed.read_text())["ms"] if timed.is_file() else NO_TURNS
-    return [row(name, reports, turns) for name in new]
+    turns = folder / "turns.json"
+    timed = [json.loads(turns.read_text())["ms"]] if turns.is_file() else []
+    return [row(name, reports, [*timed, alone]) for name in new]
 
 
 def table(folders: Sequence[Path]) -> str:

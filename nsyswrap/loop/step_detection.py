@@ -163,8 +163,17 @@ class Steps:
     @property
     def total_ns(self) -> int:
         """Return the time from the start of the first measured step to the end of the last, mean over processes."""
-        parts = self._spans.values()
-        return round(sum(end - start for start, end in parts) / max(len(parts), 1))
+        each = self._totals
+        return round(sum(each) / max(len(each), 1))
+
+    @property
+    def longest_ns(self) -> int:
+        """Return the same time of the process that takes longest: hosts of ranks that wait for it may run ahead."""
+        return max(self._totals, default=0)
+
+    @property
+    def _totals(self) -> list[int]:
+        return [end - start for start, end in self._spans.values()]
 
     def windows_of(self, window: Window) -> dict[int, Window]:
         """Return the window of the measured steps of each process, by its global id.

@@ -21,7 +21,8 @@ it is taken out of the steps for that, and then gets its own factor::
     recorded    |...data...|...other work...|          data          by its factor
 
 The ranks of a job share the machine and wait for each other. So there is one extent, for which the steps of each rank
-are compared with its own steps alone.
+are compared with its own steps alone. Where a rank waits for a shorter time alone, its kernels beside the wait take
+less time, too: the extent is found once more with these.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ from nsyswrap.model import AloneSource
 from nsyswrap.ranks.identity import find_ranks
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
-from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.dependency_graph import NO_CHANGE, Change
 from nsyswrap.what_if.fixed_step import RUNS_DIFFER, WIDEST_FACTOR
 from nsyswrap.what_if.machine_pace import kernel_factors
 from nsyswrap.what_if.simulate import Simulation
@@ -115,6 +116,7 @@ class Calibration:
         scale: Factor for all times after that: 1 where the extent explains the step alone.
         data_factor: Factor for the wait for data, and the pace of its loader.
         count: Number of steps that were timed alone; 0 for none.
+        faster: The kernels that are faster, since collectives beside them wait for a shorter time.
     """
 
     simulation: Simulation
@@ -125,6 +127,7 @@ class Calibration:
     scale: float = 1.0
     count: int = 0
     data_factor: float = 1.0
+    faster: Change = NO_CHANGE
 
     def applied(self, simulation: Simulation, calls: RecordedCalls, window: Window) -> "Calibration":
         """Return the same calibration of a larger sample of the run.
@@ -135,7 +138,12 @@ class Calibration:
             window: The window that it is a part of.
         """
         model = _Model(simulation, calls, window, self.data_factor)
-        return replace(self, simulation=simulation, extents=model.extents)
+        larger = replace(self, simulation=simulation, extents=model.extents, faster=NO_CHANGE)
+        return larger if self.faster is NO_CHANGE else replace(larger, faster=larger.without_waits() or NO_CHANGE)
+
+    def without_waits(self) -> Change | None:
+        """Return the kernels that are faster in the program, since collectives beside them wait for a shorter time."""
+        return self.simulation.without_waits(self.extents.run(self.simulation, self.extent.point, self.faster))
 
     @property
     def is_known_well(self) -> bool:
@@ -145,8 +153,15 @@ class Calibration:
     @cached_property
     def happened(self) -> Times:
         """Return when each node of the graph happens in the program, in ns since the start of the sample."""
-        moments = self.extents.run(self.simulation, self.extent.point)
+        moments = self.extents.run(self.simulation, self.extent.point, self.faster)
         scaled: Times = np.rint(moments * self.scale).astype(np.int64)
+        return scaled
+
+    @cached_property
+    def length(self) -> Times:
+        """Return the length of the operation that ends with each node in the program, in ns; 0 for none."""
+        graph = self.simulation.graph
+        scaled: Times = np.rint(graph.length * graph.factors(self.faster) * self.scale).astype(np.int64)
         return scaled
 
     @cached_property
@@ -170,7 +185,9 @@ def find_calibration(simulation: Simulation, calls: RecordedCalls, window: Windo
         return None
     model, measured = _Model(simulation, calls, window), measured_alone(simulation.context, window)
     if measured is not None and model.has_steps:
-        return _fitted(model, measured)
+        fitted = _fitted(model, measured)
+        faster = fitted.without_waits()
+        return fitted if faster is None else replace(_fitted(replace(model, faster=faster), measured), faster=faster)
     if (prior := without_profiler(simulation, calls, window)) is None:
         return None
     recorded = median_of(model.lengths, of_another_run=False) if len(model.lengths) else None
@@ -282,6 +299,7 @@ class _Model:
         window: The window that was simulated.
         data_factor: Factor for the wait for data.
         is_without_data: Whether that wait is left out of the steps.
+        faster: Kernels that are faster without the profiler, since collectives beside them wait for a shorter time.
     """
 
     simulation: Simulation
@@ -289,6 +307,7 @@ class _Model:
     window: Window
     data_factor: float = 1.0
     is_without_data: bool = False
+    faster: Change = NO_CHANGE
 
     @cached_property
     def extents(self) -> Extents:
@@ -346,7 +365,7 @@ class _Model:
         slower = [Change(operations=kernels, factor=factor)] if factor != 1 else []
         if pace != 1:
             slower.append(Change(pace_factor=pace) if others else self.simulation.at_pace(pace))
-        happened = self.extents.run(self.simulation, extent, *slower)
+        happened = self.extents.run(self.simulation, extent, self.faster, *slower)
         lengths = simulated_steps(self.simulation, happened, whole=True, without=self._left_out)
         return np.array([np.median(lengths[rows]) for rows in self._rows])
 

@@ -80,7 +80,7 @@ class ProgramAlone:
 
     def with_times(self, step: StepTimes) -> StepTimes:
         """Return the times of the recording's steps with those of the program."""
-        total = None if self.is_recording or self.step is None else self._of_all(self.context.steps.total_ns)
+        total = None if self.is_recording or self.step is None else self._of_all(self.context.steps.longest_ns)
         return replace(step, alone=self.step, alone_source=self.source, alone_total_ns=total)
 
 
@@ -147,10 +147,6 @@ def part_like_alone(context: TraceContext, window: Window) -> Window:
     parts = [each[each["number"].between(first, last)] for each in processes]
     start_ns = min(int(array(each, "start")[0]) for each in parts)
     end_ns = max(int(array(each, "start")[0] + periods(each).sum()) for each in parts)
-    # A GPU whose host is ahead still does earlier steps then, so the part lacks some of its own.
-    ahead, before = (np.ptp([int(array(each, "start")[0]) for each in some]) for some in (parts, processes))
-    if ahead - before > SAME_MEAN * (end_ns - start_ns):
-        return window
     return Window(start_ns, end_ns, f"{last - first + 1} of {window.label}", window.source)
 
 

@@ -180,7 +180,7 @@ def _moved_operations(calibration: Calibration, threads: _Threads, kept: OwnWind
     simulation, happened = calibration.simulation, calibration.happened
     graph, sample, operations = simulation.graph, simulation.sample, simulation.context.operations
     nodes = np.flatnonzero(graph.operation >= 0)
-    length = np.rint(graph.length[nodes] * calibration.scale).astype(np.int64)
+    length = calibration.length[nodes]
     end = happened[nodes]
     # One that follows another in its stream can at most fill the time since the end of that one.
     holder = graph.held_by[nodes]

@@ -285,12 +285,15 @@ def _in_order(context: TraceContext, device: int) -> Indices:
 
 
 def around(context: TraceContext, rows: Indices) -> Mapping[int, Spans]:
-    """Return the host's time for the launches of some operations, by thread, without the usual gap before a launch.
+    """Return the host's time for the launches of some operations, by thread: without them, one usual gap is left.
 
     ::
 
-        launch | usual gap |.... prepares .... | launch of a row |... launch of a row | usual gap | launch
-                           |------------------- its time -------------------------|
+        launch | usual gap |.... prepares .... | launch of a row |... launch of a row |... records events ...| launch
+                           |-------------------------------- its time --------------------------------------|
+
+    After a collective, the host records events for those who wait for it, and goes back through the layers of PyTorch.
+    That takes as long as usual after such a launch: a longer gap has other work.
     """
     operations, calls = context.operations, context.trace[tables.CALLS]
     every = np.unique(operations.call[operations.call >= 0])
@@ -306,7 +309,9 @@ def around(context: TraceContext, rows: Indices) -> Mapping[int, Spans]:
         usual = int(np.median(others)) if len(others) else 0
         at = np.flatnonzero(one[1:]) + 1
         low = np.minimum(end[mine][at - 1] + np.where(one[at - 1], 0, usual), start[mine][at])
-        found[each] = merge(low, end[mine][at])
+        after = np.where(one[:-1] & ~one[1:], gap, 0)
+        after = np.append(np.minimum(after, np.median(after[after > 0]) if after.any() else 0), 0).astype(np.int64)
+        found[each] = merge(low, end[mine][at] + after[at])
     return found
 
 

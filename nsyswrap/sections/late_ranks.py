@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window
+from nsyswrap.base.intervals import Window, clip, total
+from nsyswrap.events.operations import COMPUTE
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Finding
@@ -18,7 +21,9 @@ from nsyswrap.rules.ranks import LATE
 from nsyswrap.sections.idle_advice import OWN_RULES, advice_for
 from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.severity import NOTE_SHARE, WARNING_SHARE, make_finding
-from nsyswrap.what_if.late_rank import in_time
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
+from nsyswrap.what_if.late_rank import in_time, threads_of
 from nsyswrap.what_if.saving import Saving, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -36,7 +41,7 @@ def find_findings(
     """Return a finding for each rank that others wait for, for 5 % of the window or more and beyond chance.
 
     There is none where the range of what the simulation saves begins with nothing: then the others may come as late
-    for a reason of their own.
+    for a reason of their own. Nor is there one where less than that is left without the pace of the rank's host.
     """
     context = simulation.context
     errors = context.settings.clock_errors
@@ -47,6 +52,7 @@ def find_findings(
         _finding(simulation, collectives, lateness, attributions, window, each)
         for each in late
         if is_named(each, window) and each.device_id in analyzed
+        if _without_pace(simulation, lateness, each) >= WARNING_SHARE * window.length_ns
     )
     return tuple(each for each in found if each.saving is None or each.saving.low > 0)
 
@@ -54,6 +60,33 @@ def find_findings(
 def is_named(late: LateRank, window: Window) -> bool:
     """Return whether a late rank takes enough of a window to be named, chance left out."""
     return late.net.low >= NOTE_SHARE * window.length_ns and late.net.point >= WARNING_SHARE * window.length_ns
+
+
+def _without_pace(simulation: Simulation, lateness: Lateness, late: LateRank) -> float:
+    """Return how late a rank would be if its host were as fast as those of the ranks that wait, in ns.
+
+    A host that is slower at everything shows in the calls that launch: they are the same on all ranks.
+    """
+    others, own = (
+        np.median([_call_ns(simulation.context, each) for each in one]) for one in (late.waiting, [late.device_id])
+    )
+    charges = lateness.charges.of(lateness.charges.late == late.device_id)
+    named = ~np.isin(charges.rule.astype(str), list(UNNAMED))
+    whole = late.net.point * float(charges.wait_ns.sum() / max(charges.wait_ns[named].sum(), 1))
+    window, states = simulation.window, simulation.states
+    worked = sum(
+        window.length_ns - total(clip(states.waits(each), window.start_ns, window.end_ns))
+        for each in threads_of(simulation, late.device_id)
+    )
+    return float(whole - max(1 - others / max(own, 1), 0) * worked) if own > others > 0 else float(late.net.point)
+
+
+def _call_ns(context: TraceContext, device: int) -> float:
+    """Return the usual length of a call that launches a kernel on a GPU, in ns; 0 where none is known."""
+    rows, calls = context.operations.on(device), context.trace[tables.CALLS]
+    launching = context.operations.call[rows[context.operations.kind[rows] == COMPUTE]]
+    length = (array(calls, "end") - array(calls, "start"))[launching[launching >= 0]]
+    return float(np.median(length)) if len(length) else 0.0
 
 
 def _finding(  # noqa: PLR0913, PLR0917 - one argument a source

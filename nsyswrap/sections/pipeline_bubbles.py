@@ -16,16 +16,14 @@ from nsyswrap.ranks.collectives import MOST_NAMED, Collectives
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.rules.ranks import PIPELINE
 from nsyswrap.sections.severity import WARNING_SHARE, make_finding
-from nsyswrap.what_if.saving import HALF, Saving
+from nsyswrap.what_if.saving import HALF, Saving, estimated
 
 EVEN_STAGES = (
     "Move layers from {longest} to {shortest}, until all stages work for as long: each microbatch takes the time of "
     "the longest stage."
 )
 EVEN = "estimated: without bubbles their mean is saved; kernels of smaller microbatches take some or all of it back"
-UNEVEN = (
-    "estimated: with stages of equal length the bubbles that the longest stage causes are saved; at most all of them"
-)
+UNEVEN = "the longest stage sets the pace: with stages of equal length it works as long as the mean of all"
 
 
 def find_findings(
@@ -70,13 +68,15 @@ def find_findings(
     takes += f"{units.share(mean / together.length_ns)} of the time of {len(devices)} stages"
     by_work = sorted(works, key=lambda device: works[device])
     longest, shortest = (f"rank {collectives.ranks.number(each)}" for each in (by_work[-1], by_work[0]))
-    # The whole job gets shorter by the mean of what its stages wait less.
-    least = min(sum(uneven.values()) // len(uneven), mean) if is_uneven else 0
+    least = max(works.values()) - sum(works.values()) // len(works)
+    saving = (
+        estimated(least, together.length_ns, UNEVEN) if is_uneven else Saving(between(0, mean), "estimated", (EVEN,))
+    )
     yield make_finding(
         rule=PIPELINE,
         headline=f"Pipeline bubbles take {takes}: one waits while another computes.",
         lost_ns=mean,
-        saving=Saving(between(least, mean), "estimated", (UNEVEN if is_uneven else EVEN,)),
+        saving=saving,
         advice=EVEN_STAGES.format(longest=longest, shortest=shortest) if is_uneven else "",
         evidence=(*stages, messages),
         window=together,

@@ -30,6 +30,7 @@ from nsyswrap.model import Gpu
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
+from nsyswrap.what_if.beside_waits import share_of_multiprocessors
 from nsyswrap.what_if.saving import HALF, WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -179,11 +180,10 @@ def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, devi
     """Return the factor for the length of each kernel while a collective runs; 1 where it is not known."""
     gpu = next((gpu for gpu in context.trace.gpus if gpu.device_id == device), Gpu(device, ""))
     frame, row = context.trace[tables.KERNELS], context.operations.row
-    kept = float(np.median(coded(frame, "grid_blocks")[row[collectives]])) if len(collectives) else 0.0
-    left = gpu.sm_count - kept
-    if left < 1:
+    share = share_of_multiprocessors(context, collectives, device)
+    if not 0 < share < 1:
         return np.ones(len(kernels))
-    fewer = gpu.sm_count / left
+    fewer = 1 / (1 - share)
     # Rounding errors must not make a full wave count as two.
     waves = estimates(frame, row[kernels], gpu)["waves"] * (1 - 1e-9)
     # A kernel with an unknown number of waves is treated as one of many waves.

@@ -1,4 +1,7 @@
-"""The change "the late rank is in time": it saves what kept it longer than the ranks that wait for it."""
+"""The change "the late rank is in time": it saves what kept it longer than the ranks that wait for it.
+
+Those get faster as well, since no collective waits beside their kernels: the rank has to be in time for them.
+"""
 
 import numpy as np
 
@@ -6,12 +9,15 @@ from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.launch_pace import usual_gap_ns
 from nsyswrap.base.intervals import Indices, Spans, clip, covered, merge, total
 from nsyswrap.events.operations import COMPUTE, COPY
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.activity import COMPUTES, COPIES, USUAL, account_of, code_of
+from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.late_ranks import LateRank
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.same_work import UNNAMED
 from nsyswrap.rules.idle import DATA_WAIT
 from nsyswrap.trace import tables
+from nsyswrap.what_if.beside_waits import without_waits
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
@@ -28,10 +34,14 @@ def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatI
     context, activity = simulation.context, lateness.activities[late.device_id]
     charges = lateness.charges.of(~np.isin(lateness.charges.rule.astype(str), list(UNNAMED)))
     mine = (charges.late == late.device_id) & (charges.waiting != late.device_id)
-    part = min(late.net.point, late.lost_ns) / max(int(charges.wait_ns[mine].sum()), 1)
-    # A rank that waits may be ahead: it is seen to wait for a part of the late rank's window.
     collectives = simulation.collectives
-    until = int(collectives.arrival[np.isin(collectives.group, charges.collective[mine])].max(initial=0))
+    parts = np.flatnonzero(np.isin(collectives.group, charges.collective[mine]))
+    sooner = min(
+        _shorter_ns(context, collectives, parts[collectives.device_id[parts] == each]) for each in late.waiting
+    )
+    part = (min(late.net.point, late.lost_ns) + sooner) / max(int(charges.wait_ns[mine].sum()), 1)
+    # A rank that waits may be ahead: it is seen to wait for a part of the late rank's window.
+    until = int(collectives.arrival[parts].max(initial=0))
     spans, rows, factors, loader = [], [], [], 1.0
     for code in np.unique(charges.account[mine]).tolist():
         rule, phase = account_of(int(code), len(lateness.phases))
@@ -54,7 +64,7 @@ def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatI
             factors.append(np.full(len(chosen), 1 - share))
     start, end = (np.concatenate([np.empty(0, np.int64), *(each[side] for each in spans)]) for side in (0, 1))
     change = Change(
-        host=dict.fromkeys(_threads(simulation, late.device_id), merge(start, end)),
+        host=dict.fromkeys(threads_of(simulation, late.device_id), merge(start, end)),
         operations=np.concatenate([np.empty(0, np.intp), *rows]),
         factor=np.concatenate([np.empty(0), *factors]),
         loader_factor=loader,
@@ -65,17 +75,24 @@ def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatI
     )
 
 
+def _shorter_ns(context: TraceContext, collectives: Collectives, parts: Indices) -> int:
+    """Return how much shorter the kernels beside some collectives are without their waits, in ns."""
+    operations, change = context.operations, without_waits(context, collectives, parts, 1.0)
+    length = operations.end[change.operations] - operations.start[change.operations]
+    return round(float((length * (1 - np.asarray(change.factor))).sum()))
+
+
 def _between_calls(simulation: Simulation, device: int, idle: Spans) -> Spans:
     """Return the idle time of a GPU; a gap that is longer than usual is extended to the calls of the host around it."""
     graph = simulation.graph
-    mine = np.flatnonzero(np.isin(graph.thread, _threads(simulation, device)))
+    mine = np.flatnonzero(np.isin(graph.thread, threads_of(simulation, device)))
     start, end = graph.work_start[mine], graph.work_end[mine]
     usual = usual_gap_ns(simulation.context, device, simulation.sample)
     chosen = covered(idle, start, end) > usual
     return merge(np.concatenate([idle.start, start[chosen]]), np.concatenate([idle.end, end[chosen]]))
 
 
-def _threads(simulation: Simulation, device: int) -> list[int]:
+def threads_of(simulation: Simulation, device: int) -> list[int]:
     """Return the launching threads of the processes that a GPU's operations belong to."""
     operations, ran = simulation.context.operations, simulation.operations
     processes = np.unique(operations.process[ran[operations.device_id[ran] == device]])

@@ -24,7 +24,7 @@ from nsyswrap.base.rows import taken
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.model import SavingMethod
 from nsyswrap.trace.tables import groups
-from nsyswrap.what_if.dependency_graph import Change, Factors
+from nsyswrap.what_if.dependency_graph import NO_CHANGE, Change, Factors
 from nsyswrap.what_if.fixed_step import RUNS_DIFFER
 from nsyswrap.what_if.simulate import Simulation
 
@@ -207,12 +207,16 @@ def work_that_stays(simulation: Simulation, changes: Sequence[Change]) -> int:
     show: in another run the clocks may be higher.
     """
     graph, context = simulation.graph, simulation.context
-    ran = np.flatnonzero(graph.operation >= 0)
+    # A rank that is ahead or behind has more of it in the graph, which happens before or after the time that counts.
+    happened = graph.run(*changes)
+    faster = simulation.without_waits(happened) or NO_CHANGE
+    inside = (happened > simulation.begun_ns) & (happened <= happened[graph.is_end].max(initial=0))
+    ran = np.flatnonzero((graph.operation >= 0) & inside)
     rows = graph.operation[ran]
-    length = np.where(graph.factors(*changes) == 1, graph.length, 0)[ran]
+    length = np.where(graph.factors(*changes) == 1, graph.length * graph.factors(faster), 0)[ran]
     stream = groups([context.operations.device_id[rows], taken(context.operations.stream, rows)])[0]
     own, _ = graph.weights(*changes)
-    hosts = np.flatnonzero(graph.thread)
+    hosts = np.flatnonzero((graph.thread != 0) & inside)
     thread = groups([graph.thread[hosts]])[0]
     kernels, paces = simulation.fastest
     pace = np.array([paces.get(each, 1.0) for each in graph.thread[hosts].tolist()])

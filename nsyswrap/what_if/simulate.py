@@ -20,6 +20,7 @@ from nsyswrap.ranks.mpi_collectives import find_mpi_collectives
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if import cpu_nodes as host
+from nsyswrap.what_if.beside_waits import without_waits
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
@@ -146,6 +147,8 @@ class Simulation:
     def _outcome(self, changes: frozenset[Change]) -> tuple[int, Times]:
         """Return the length and the paces with some changes; findings and the plan need those of the same ones."""
         happened = self.graph.run(*changes)
+        if changes and (faster := self.without_waits(happened)) is not None:
+            happened = self.graph.run(*changes, faster)
         done: Times = np.maximum.accumulate(happened)[self._last_of_steps]
         return max(self.length_of(happened), *(each.least_ns for each in changes), 0), np.diff(done)
 
@@ -158,6 +161,38 @@ class Simulation:
         after = np.append(hosts, len(self.graph.thread))
         last: Indices = after[np.searchsorted(self.graph.moment[hosts], begun, "right")] - 1
         return last
+
+    def without_waits(self, happened: Times) -> Change | None:
+        """Return how much faster kernels are, because collectives beside them wait for a shorter time than as it was.
+
+        Args:
+            happened: When each node of the graph happens after some changes.
+
+        Returns:
+            None where no collective of several ranks waits for a shorter time.
+        """
+        parts, arrives, ends = self._parts
+        if not len(parts):
+            return None
+        now, before = ((each[self.graph.after[ends]] - each[arrives]) for each in (happened, self._as_it_was))
+        gone = 1 - now / np.maximum(before, 1)
+        shorter = (now < before) & (before > 0)
+        if not shorter.any():
+            return None
+        return without_waits(self.context, self.collectives, parts[shorter], gone[shorter])
+
+    @cached_property
+    def _as_it_was(self) -> Times:
+        return self.graph.run()
+
+    @cached_property
+    def _parts(self) -> tuple[Indices, Indices, Indices]:
+        """Return the collectives that tie ranks together: their indices, and the nodes where each arrives and ends."""
+        nodes = np.flatnonzero(np.isin(self.graph.operation, self.collectives.row))
+        nodes = nodes[np.argsort(self.graph.operation[nodes], kind="stable")]
+        rows = self.graph.operation[nodes]
+        first = np.flatnonzero(rows[1:] == rows[:-1])
+        return np.searchsorted(self.collectives.row, rows[first]), nodes[first], nodes[first + 1]
 
     def length_of(self, happened: Times) -> int:
         """Return the length of the sample from when each node of the graph happens, in ns."""

@@ -88,7 +88,7 @@ def test_stages_of_unequal_length_should_be_evened_out() -> None:
     assert found.lost_ns == steps * sum(waits) // 2
     even = sum(3 * BLOCK * blocks * 8 for blocks in (8,))
     longest = 3 * BLOCK * 12 * 8
-    assert saving_of(found).low == pytest.approx(steps * (longest - even), rel=0.02)
+    assert saving_of(found).point == pytest.approx(steps * (longest - even), rel=0.02)
 
 
 def test_the_pace_of_the_host_moves_with_the_layers() -> None:
@@ -99,7 +99,7 @@ def test_the_pace_of_the_host_moves_with_the_layers() -> None:
     report = communication_of(trace_of(built(8, (4, 12), pace=15_000)))
     (found,) = bubbles(report)
     assert found.advice.startswith("Move layers from rank 1 to rank 0")
-    assert saving_of(found).low == pytest.approx(
+    assert saving_of(found).point == pytest.approx(
         (report.step.count or 0) * 3 * (BLOCK + 15_000) * (12 - 8) * 8, rel=0.05
     )
     assert report.findings[0].rule == PIPELINE.key
