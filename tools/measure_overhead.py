@@ -30,11 +30,14 @@ from typing import Any
 
 import fault_programs
 import judge_faults
+import numpy as np
 import overhead_page
 import overhead_turns
 import plan_table
 
-from nsyswrap.capture.result_folder import HOST_NAME
+from nsyswrap.capture.recorded_run import recorded_steps_alone
+from nsyswrap.capture.result_folder import EXPORT_NAME, HOST_NAME
+from nsyswrap.hardware.steps_alone import read_steps_alone
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "workloads"
@@ -128,9 +131,7 @@ def measure(
     turns = overhead_turns.take_turns(runs, order, cores, place)
     row: dict[str, Any] = {"program": case.name.replace(" ", "."), "rules": case.rules}
     for kind in kinds:
-        row[kind] = _alone(turns[kind]) | {
-            "report": _kept(json.loads((folder / kind / "report.json").read_text(encoding="utf-8")))
-        }
+        row[kind] = _alone(turns[kind]) | {"report": _kept(folder / kind / "report.json", folder / kind / EXPORT_NAME)}
     return row
 
 
@@ -143,12 +144,16 @@ def _alone(turns: Sequence[Sequence[int]]) -> dict[str, Any]:
     return {**alone, "turns_ns": [round(statistics.median(each)) for each in turns]}
 
 
-def _kept(report: dict[str, Any]) -> dict[str, Any]:
+def _kept(found: Path, capture: Path) -> dict[str, Any]:
+    """Return what is kept of a report and of its capture: with the steps that were timed before it."""
+    report = json.loads(found.read_text(encoding="utf-8"))
+    timed = [np.median(each.lengths) for each in read_steps_alone(recorded_steps_alone(capture)).processes]
     findings = [{key: each[key] for key in ("rule", "saving")} for each in report["findings"]]
     kept = {key: report[key] for key in ("step", "plan", "verdict", "verdict_rule")}
     step, ledger = report["step"], report["sections"].get("ledger")
     busy = ledger and step["count"] and ledger["facts"]["busy_share"]["value"] * step["total_ns"] / step["count"]
-    return kept | {"findings": findings, "busy_ns": busy and round(busy)}
+    own = round(float(np.mean(timed))) if timed else None
+    return kept | {"findings": findings, "busy_ns": busy and round(busy), "own_ns": own}
 
 
 def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse.Namespace) -> None:
@@ -225,9 +230,9 @@ def analyze_again(rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
                 shutil.copyfile(samples, capture.with_name(HOST_NAME))
             words = [*NSYSWRAP, "analyze", str(capture), "--format", "json", "-o", str(report)]
             subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
-            found = json.loads(report.read_text(encoding="utf-8"))
-        if gpu in {"", *(each["name"] for each in found["gpus"])}:
-            run["report"] = _kept(found)
+            gpus = {each["name"] for each in json.loads(report.read_text(encoding="utf-8"))["gpus"]}
+            if gpu in {"", *gpus}:
+                run["report"] = _kept(report, capture)
 
     files = [
         (row[kind], row.get("gpu", ""), kept / name.format(row["program"]))

@@ -15,6 +15,8 @@ from nsyswrap.verdict import LIMIT_SHARE, says_idle
 from nsyswrap.what_if.fixed_step import WIDEST_FACTOR, CurrentStep, is_known, typical
 
 WIDTH = 120
+# Rows of the tables: numbers that are off by more. Ours.
+STEP_OFF, FIX_OFF = 0.08, 0.20
 KINDS = {"fault": "", "fix": ", fixed"}
 HEAD = """# Overhead: what the profiler costs, and the step without it
 
@@ -29,19 +31,22 @@ STEPS = f"""
 Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **turns**: how far a turn is
 from it, at most: so noisy are program and machine. **recorded**: under nsys.
 **report**: the step alone in the report, with its range; none where the report calls it unknown, because the range is
-wider than a factor of {WIDEST_FACTOR}. **off**: how far that is from the measured step alone. **held**: whether the
-range holds it. The rows are those where it does not; `reports/overhead.json` has all programs.
+wider than a factor of {WIDEST_FACTOR}. **off**: how far that is from the measured step alone. **own**: how far the
+steps are that the recorded process took before it was recorded. **held**: whether the range holds the measured step.
+The rows are those where it does not, or that are off by more than {100 * STEP_OFF:.0f} %.
+`reports/overhead.json` has all programs.
 
-| program | alone | turns | recorded | times as long | report | off | held |
+| program | alone | turns | recorded | report | off | own | held |
 |---|---|---|---|---|---|---|---|
 """
-PLANS = """
+PLANS = f"""
 ## The step with the fix
 
 Mean times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of
 the plan, with its range. Where these are not the planted faults alone, it is the step without the one fault, by its
 finding. Programs with several faults there, or whose step the report calls unknown, are left out. **width**: of the
-range, as a share of the measured step. The rows are those where the range does not hold the step.
+range, as a share of the measured step. The rows are those where the range does not hold the step, or that are off by
+more than {100 * FIX_OFF:.0f} %.
 
 | program | alone | with the fix | turns | predicted | off | held | width |
 |---|---|---|---|---|---|---|---|
@@ -62,6 +67,7 @@ class Compared(NamedTuple):
         recorded_ns: The step under nsys.
         found: The interval of the report; None where it has none, or one too wide to say something.
         turns: How far a turn of the program is from the median turn, at most, as a share of it.
+        own_ns: The step of the recorded process before it was recorded; None where it timed none.
     """
 
     program: str
@@ -70,6 +76,12 @@ class Compared(NamedTuple):
     recorded_ns: int | None
     found: Mapping[str, int] | None
     turns: float = 0.0
+    own_ns: int | None = None
+
+    @property
+    def own_off(self) -> float:
+        """Return how far the steps of the recorded process are from the measured time, as a share of it."""
+        return self.own_ns / self.measured_ns - 1 if self.own_ns else math.nan
 
     @property
     def off(self) -> float:
@@ -97,6 +109,7 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
             row[kind]["report"]["step"]["recorded_ns"],
             _known(row[kind]["report"]["step"]["alone"]),
             _spread(row[kind]),
+            row[kind]["report"].get("own_ns"),
         )
         for row in rows
         for kind, suffix in KINDS.items()
@@ -162,12 +175,16 @@ def page(results: Mapping[str, Any]) -> str:
     steps, plans = steps_of(rows), plans_of(rows)
     parts = [HEAD, _wrapped(_measured_on(results["machine"], rows))]
     if rows:
-        shown = (each for each in steps if not each.is_held)
-        said = f"{_summary('step alone', steps)} {_between_turns(rows)}"
+        shown = (each for each in steps if not each.is_held or abs(each.off) > STEP_OFF)
+        said = f"{_summary('step alone', steps)} {_between_turns(rows)}{_of_own(steps)}"
         parts += [STEPS, *(f"{_step_line(each)}\n" for each in shown), _wrapped(said)]
         parts += [
             PLANS,
-            *(f"{_plan_line(each)}\n" for each in plans if each.found and not each.is_held),
+            *(
+                f"{_plan_line(each)}\n"
+                for each in plans
+                if each.found and (not each.is_held or abs(each.off) > FIX_OFF)
+            ),
             _wrapped(_summary("predicted step", plans)),
         ]
         parts += [VERDICTS, *map(_wrapped, _verdicts(rows))]
@@ -182,10 +199,9 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def _step_line(one: Compared) -> str:
-    under_nsys = "", ""
-    if one.recorded_ns is not None:
-        under_nsys = _ms(one.recorded_ns), f"{one.recorded_ns / one.before_ns:.2f}"
-    return _cells(one.program, _ms(one.measured_ns), _share(one.turns), *under_nsys, *_judged(one))
+    recorded, (report, off, held) = "" if one.recorded_ns is None else _ms(one.recorded_ns), _judged(one)
+    own = f"{100 * one.own_off + 0.0:+.1f} %" if one.own_ns else ""
+    return _cells(one.program, _ms(one.measured_ns), _share(one.turns), recorded, report, off, own, held)
 
 
 def _plan_line(one: Compared) -> str:
@@ -225,7 +241,10 @@ def _summary(what: str, compared: Sequence[Compared]) -> str:
 
 
 def _errors(known: Sequence[Compared]) -> str:
-    errors = sorted(abs(each.off) for each in known)
+    return _shares(sorted(abs(each.off) for each in known))
+
+
+def _shares(errors: Sequence[float]) -> str:
     return f"{100 * statistics.median(errors):.1f} % (median), {100 * _ninth(errors):.1f} % (90th percentile)"
 
 
@@ -244,9 +263,19 @@ def _between_turns(rows: Sequence[Mapping[str, Any]]) -> str:
     )
     if not errors:
         return ""
+    return f"A turn without nsys is off from the other turns of its program by {_shares(errors)}."
+
+
+def _of_own(steps: Sequence[Compared]) -> str:
+    """Return how far the steps of the recorded processes are from those alone, and the reports from them."""
+    known = [each for each in steps if each.found and each.own_ns]
+    if not known:
+        return ""
+    own = sorted(abs(each.own_off) for each in known)
+    near = sorted(abs(each.found["point_ns"] / (each.own_ns or 1) - 1) for each in known if each.found)
     return (
-        f"A turn without nsys is off from the other turns of its program by {100 * statistics.median(errors):.1f} % "
-        f"(median), {100 * _ninth(errors):.1f} % (90th percentile)."
+        f" The steps that {len(known)} recorded processes took before they were recorded are off from those alone by "
+        f"{_shares(own)}, and the reports from these steps by {_shares(near)}."
     )
 
 

@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import CaptureError, NsyswrapError, UsageError
 from nsyswrap.capture.result_folder import EXPORT_NAME, TRY_NAME
 from nsyswrap.cli.capture_options import default_folder, program
 from nsyswrap.cli.compare import report_at
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from nsyswrap.experiments.outcome import Trial
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-_MOST_PATHS = 3
+_MOST_PATHS, _STDERR = 3, 2
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> float:
@@ -51,7 +52,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
     type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="The result of `profile` for this program: what its plan advises is tried first, and its report gets the "
-    "measured savings.  [default: the newest one below reports/]",
+    "measured savings.  [default: the newest one below reports/; without one, the program is profiled first]",
 )
 @click.option(
     "--only",
@@ -102,6 +103,8 @@ def try_(  # noqa: PLR0913 - one parameter an option
     if unknown:
         raise UsageError(f"there is no change {unknown[0]!r}", hint=f"Choose from: {', '.join(experiments())}.")
     folder = before or newest_run(command[0])
+    if folder is None and not only:
+        folder = _profiled(command, python)
     report = None if folder is None else report_at(folder, ReadOptions())
     wanted = TryOptions(
         order=only or (tuple(experiments()) if report is None else planned_order(report, tuple(experiments()))),
@@ -130,6 +133,24 @@ def newest_run(script: str) -> Path | None:
     """Return the newest folder that `profile` has written for a script under its default name; None for none."""
     reports = Path("reports").glob(f"{glob.escape(Path(script).stem)}-*/{REPORT_NAME}")
     return max((each.parent for each in reports), key=lambda each: each.stat().st_mtime_ns, default=None)
+
+
+def _profiled(command: tuple[str, ...], python: str | None) -> Path | None:
+    """Profile a program until its steps are recorded, and return the result; None where that cannot be done here."""
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415
+
+    try:
+        find_nsys()
+    except NsyswrapError:
+        return None
+    click.echo("nsyswrap: the program has no profile yet: it is profiled first, for its plan", err=True)
+    words = [sys.executable, "-m", "nsyswrap", "profile", "--quiet", "--stop-after"]
+    words += ["--python", python] if python else []
+    # What it prints goes to stderr: stdout is for the result.
+    done = subprocess.run([*words, "--", *command], stdout=_STDERR, check=False)  # noqa: S603 - the user's program
+    if done.returncode not in {0, CaptureError.exit_code}:
+        sys.exit(done.returncode)
+    return newest_run(command[0])
 
 
 def keep_in(folder: Path, found: "Trial") -> None:

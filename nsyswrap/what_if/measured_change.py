@@ -11,7 +11,7 @@ import numpy as np
 
 from nsyswrap.base import units
 from nsyswrap.events.alternatives import MeasuredAlternative
-from nsyswrap.what_if.saving import KERNEL_FIX_ERROR, AlternativeKernels, WhatIf
+from nsyswrap.what_if.saving import OPEN_ERROR, AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 # A measured share of an operator's time and that in the changed program differ by as much. Source: seven products,
@@ -36,7 +36,7 @@ def with_measured(simulation: Simulation, what: WhatIf, candidates: Sequence[Alt
         return what
     factor = np.full(len(context.operations.start), np.nan)
     factor[what.change.operations] = what.change.factor
-    error = np.where(np.isnan(factor), 0.0, KERNEL_FIX_ERROR)
+    error = np.where(np.isnan(factor), 0.0, OPEN_ERROR)
     is_measured = np.zeros(len(factor), np.bool_)
     for each in candidates:
         if (found := known.get(id(each))) is not None:
@@ -45,7 +45,7 @@ def with_measured(simulation: Simulation, what: WhatIf, candidates: Sequence[Alt
     changed = np.flatnonzero(~np.isnan(factor))
     length = (context.operations.end - context.operations.start)[changed]
     saved = np.abs(1 - factor[changed]) * length
-    whole = float(saved.sum()) or 1.0
+    whole, open_to = float(saved.sum()) or 1.0, np.minimum(factor[changed] * length, saved)
     most = float(saved[is_measured[changed]].sum()) >= whole / 2
     return replace(
         what,
@@ -53,15 +53,16 @@ def with_measured(simulation: Simulation, what: WhatIf, candidates: Sequence[Alt
         assumed=what.assumed if (~is_measured[changed]).any() else "",
         or_nothing=what.or_nothing and not most,
         method="benchmarked" if most else what.method,
-        error=float((error[changed] * saved).sum()) / whole,
+        error=float((error[changed] * open_to).sum()) / (float(open_to.sum()) or 1.0),
         evidence=tuple(_said(each, known[id(each)]) for each in candidates if id(each) in known)[:LISTED],
     )
 
 
 def _error(found: MeasuredAlternative) -> float:
-    """Return how far what an alternative saves may be from the truth, as a share of it."""
+    """Return how far an alternative's share may be from the truth, as a share of it or of what it saves, the less."""
     low, point, high = found.ratio.low, found.ratio.point, found.ratio.high
-    return max(BENCHMARK_ERROR, max(high - point, point - low) / max(abs(1 - point), BENCHMARK_ERROR))
+    least = max(min(point, abs(1 - point)), BENCHMARK_ERROR)
+    return max(BENCHMARK_ERROR, max(high - point, point - low) / least)
 
 
 def _said(candidate: AlternativeKernels, found: MeasuredAlternative) -> str:

@@ -133,15 +133,34 @@ class Simulation:
 
     def length(self, *changes: Change) -> int:
         """Return the simulated length of the sample with some changes, in ns; their order does not matter."""
-        return self._length(frozenset(changes))
+        return self._outcome(frozenset(changes))[0]
+
+    def paces(self, *changes: Change) -> Times:
+        """Return the time from step to step of the sample with some changes, in ns.
+
+        A step counts as done when all that was launched until then is: a host that runs ahead of its GPU makes some
+        steps short, and waits in others.
+        """
+        return self._outcome(frozenset(changes))[1]
 
     @memo
-    def _length(self, changes: frozenset[Change]) -> int:
-        """Return the length of the sample with some changes; findings and the plan need that of the same ones."""
+    def _outcome(self, changes: frozenset[Change]) -> tuple[int, Times]:
+        """Return the length and the paces with some changes; findings and the plan need those of the same ones."""
         happened = self.graph.run(*changes)
         if changes and (faster := self.without_waits(happened)) is not None:
             happened = self.graph.run(*changes, faster)
-        return max(self.length_of(happened), *(each.least_ns for each in changes), 0)
+        done: Times = np.maximum.accumulate(happened)[self._last_of_steps]
+        return max(self.length_of(happened), *(each.least_ns for each in changes), 0), np.diff(done)
+
+    @cached_property
+    def _last_of_steps(self) -> Indices:
+        """Return the last node before each measured step of the sample, of the first process that has any."""
+        steps = self.context.steps.in_all(self.sample)
+        begun = array(steps, "start")[array(steps, "process") == array(steps, "process")[:1]]
+        hosts = np.flatnonzero(self.graph.thread)
+        after = np.append(hosts, len(self.graph.thread))
+        last: Indices = after[np.searchsorted(self.graph.moment[hosts], begun, "right")] - 1
+        return last
 
     def without_waits(self, happened: Times) -> Change | None:
         """Return how much faster kernels are, because collectives beside them wait for a shorter time than as it was.

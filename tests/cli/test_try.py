@@ -11,6 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from made_results import trial
 
+from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.capture import locate
+from nsyswrap.capture.locate import Nsys
 from nsyswrap.cli import cli
 from nsyswrap.experiments import search
 from nsyswrap.experiments.changes import experiments
@@ -35,7 +38,11 @@ def invoke(wanted: list[TryOptions], tmp_path: Path, monkeypatch: pytest.MonkeyP
         wanted.append(options)
         return trial()
 
+    def no_nsys() -> None:
+        raise NsyswrapError("there is no nsys")
+
     monkeypatch.setattr(search, "try_changes", try_changes)
+    monkeypatch.setattr(locate, "find_nsys", no_nsys)
     monkeypatch.chdir(tmp_path)
     return lambda *words: CliRunner().invoke(cli, ["try", *words])
 
@@ -101,3 +108,22 @@ def test_the_newest_profile_of_the_script_is_the_run_before(invoke: Invoke, tmp_
     assert "reports/train-20260102-000000" in found.stderr
     assert not (tmp_path / "reports" / "train-20260101-000000" / "try.json").exists()
     assert (tmp_path / "reports" / "train-20260102-000000" / "try.json").exists()
+
+
+@pytest.mark.parametrize("code", [0, 4])
+def test_a_program_without_a_profile_is_profiled_first(
+    code: int, invoke: Invoke, wanted: list[TryOptions], nsys: Nsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that fails is not run again."""
+    monkeypatch.setattr(locate, "find_nsys", lambda: nsys)
+    Path("train.py").write_text(f"raise SystemExit({code})")
+    found = invoke("train.py")
+    assert found.exit_code == code
+    assert "it is profiled first" in found.stderr
+    assert len(wanted) == len(list(Path("reports").glob("train-*/try.json"))) == (not code)
+
+
+def test_changes_that_are_chosen_need_no_plan(invoke: Invoke) -> None:
+    found = invoke("--only", "gc", "train.py")
+    assert found.exit_code == 0
+    assert "the usual order" in found.stderr

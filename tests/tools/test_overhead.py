@@ -32,7 +32,7 @@ def run(
     step = {"recorded_ns": 30 * MS, "alone": None if found is None else interval(*found)}
     planned = [{"rule": name, "step": interval(*each)} for name, each in plan]
     report: dict[str, Any] = {"step": step, "plan": planned, "verdict": "V.", "verdict_rule": rule, "findings": []}
-    report["busy_ns"] = busy and busy * MS
+    report |= {"busy_ns": busy and busy * MS, "own_ns": 22 * MS}
     turns = [median * MS, median * MS * 11 // 10]
     return {"median_ns": median * MS, "mean_ns": (median + 10) * MS, "turns_ns": turns, "report": report}
 
@@ -45,8 +45,8 @@ def test_the_step_alone_of_a_report_is_compared_with_the_measured_one() -> None:
     """So is that of the fixed program."""
     lines = list(overhead_page.lines([row(run(20, (19, 21, 22)), run(10, None))]))
     assert lines[:2] == [
-        "| some program | 20.00 | 10 % | 30.00 | 1.50 | 21.00 (19.00 to 22.00) | +5.0 % | yes |",
-        "| some program, fixed | 10.00 | 10 % | 30.00 | 3.00 | none |  |  |",
+        "| some program | 20.00 | 10 % | 30.00 | 21.00 (19.00 to 22.00) | +5.0 % | +10.0 % | yes |",
+        "| some program, fixed | 10.00 | 10 % | 30.00 | none |  | +120.0 % |  |",
     ]
 
 
@@ -74,6 +74,10 @@ def test_a_verdict_that_the_profiler_made_is_counted() -> None:
         "\n", " "
     )
     assert "A turn without nsys is off from the other turns of its program by 9.5 % (median), 10.0 % (90th" in said
+    assert (
+        "The steps that 3 recorded processes took before they were recorded are off from those alone by 10.0 %" in said
+    )
+    assert "and the reports from these steps by 9.1 % (median)" in said
     assert "2 of 3 programs keep the GPU busy for more than 90 % of the time alone." in said
     assert "The verdicts of 1 of these say" in said
     assert "- some program, 97 % busy: V." in said
@@ -87,4 +91,5 @@ def test_kept_exports_are_analyzed_again(tmp_path: Path) -> None:
     measure_overhead.analyze_again([program], tmp_path)
     assert program["fault"]["median_ns"] == 20 * MS
     assert program["fault"]["report"]["busy_ns"] > 0
+    assert program["fault"]["report"]["own_ns"] is None
     assert program["fix"]["report"]["verdict"] == "V."

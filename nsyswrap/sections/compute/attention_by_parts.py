@@ -8,10 +8,11 @@
 
 It is known by shapes: a batched product, then elementwise operators and one softmax on its result, then a batched
 product of what they made. All else in that module on a tensor of the scores' shape belongs to it: masks, dropout and
-casts, and the same in the backward pass.
+casts, and the same in the backward pass. So do copies that lay out what a product takes: a fused kernel reads heads
+where they lie. Source: sdp_utils.cpp of PyTorch 2.11, which only wants the elements of a head next to one another.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -43,6 +44,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     outputs,
     shortened,
 )
+from nsyswrap.sections.compute.passed_tensors import written
 from nsyswrap.sections.places import LISTED, Place
 from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import AlternativeKernels, WhatIf
@@ -54,6 +56,7 @@ BETWEEN = frozenset({
     *("mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "where", "masked_fill", "masked_fill_"),
     *("copy_", "clone", "_to_copy", "fill_", "native_dropout", "bernoulli_", "_fused_dropout"),
 })  # fmt: skip
+COPIES = frozenset({"copy_", "clone"})
 MASKS = frozenset({"add", "add_", "sub", "sub_", "where", "masked_fill", "masked_fill_"})
 # Share of the peak that fused attention reaches, where the capture has none. Source: J. Shah et al.,
 # "FlashAttention-3", 2024: FlashAttention-2 reaches 35 % on an H100; on an A100 it is more.
@@ -139,17 +142,26 @@ def by_parts(joined: JoinedKernels) -> Flags:
 
 
 def _parts_of(joined: JoinedKernels, found: Sequence[Attention]) -> Flags:
-    return joined.exact & of_calls(joined, _is_part(found))
+    parts: Flags = joined.exact & np.append(_are_parts(joined.calls, found), False)[joined.call]
+    return parts
 
 
-def _is_part(found: Sequence[Attention]) -> Callable[[OperatorCall], bool]:
+def _are_parts(calls: Sequence[OperatorCall], found: Sequence[Attention]) -> Flags:
+    """Return which calls are parts of some attention, in all passes."""
     scores = {(each.place.module, each.scores) for each in found}
-
-    def is_part(call: OperatorCall) -> bool:
-        sizes = _sizes(all_tensors(call)) if scores else ()
-        return any(size in sizes and is_inside(call.module, module) for module, size in scores)
-
-    return is_part
+    are_parts, copies = np.zeros(len(calls), np.bool_), dict[int | None, int]()
+    for at, call in enumerate(calls if scores else ()):
+        sizes = _sizes(all_tensors(call))
+        are_parts[at] = any(size in sizes and is_inside(call.module, module) for module, size in scores)
+        if are_parts[at] and _is_product(call):
+            taken = [copies.get(each.storage) for each in factors(call)]
+            are_parts[[each for each in taken if each is not None and calls[each].module == call.module]] = True
+        is_copy = plain(call.name) in COPIES and len({each.dtype for each in all_tensors(call)}) == 1
+        for each in written(call):
+            copies.pop(each.storage, None)
+            if is_copy and each.storage is not None:
+                copies[each.storage] = at
+    return are_parts
 
 
 def _candidates(context: TraceContext, joined: JoinedKernels) -> tuple[AlternativeKernels, ...]:
@@ -244,8 +256,7 @@ def _fused(joined: JoinedKernels, mine: Flags, simulation: Simulation) -> WhatIf
     chosen = mine & np.isin(joined.rows, simulation.operations)
     launchers, ran = find_launchers(context), simulation.operations
     copied = (context.operations.kind[ran] == COPY) & launchers.exact[ran] & (launchers.call[ran] >= 0)
-    is_part = np.array([_is_part(found)(each) for each in launchers.calls], np.bool_)
-    copies = ran[copied][is_part[launchers.call[ran[copied]]]]
+    copies = ran[copied][_are_parts(launchers.calls, found)[launchers.call[ran[copied]]]]
     rows, factor = np.append(joined.rows[chosen], copies), np.append(factor[chosen], np.zeros(len(copies)))
     assumed = (
         f"fused attention runs at {units.share(share)} of the peak, computes one product again in the backward pass, "

@@ -156,14 +156,20 @@ def _kept(calls: Sequence[OperatorCall]) -> list[dict[int, Tensor]]:
     """Return of each call the memory that the step reads before it writes it: weights, inputs, and casts of them."""
     is_kept: dict[int, bool] = {}
     source: dict[int, int] = {}
+    batches: set[int] = set()
     found = []
     for call in calls:
         of_call = {}
         for each in read(call):
             if each.storage is not None:
                 origin = source.get(each.storage, each.storage)
-                if is_kept.setdefault(origin, True):
+                if is_kept.setdefault(origin, True) and origin not in batches:
                     of_call[origin] = each
+        if call.work is not None and call.work.is_product:
+            # Of two such matrices the smaller one has the rows of a batch, which lies in one piece of memory.
+            matrices = sorted((each.elements, at) for at, each in of_call.items() if len(each.shape) > 1)
+            batches |= {at for _, at in matrices[:-1]}
+            of_call = {at: each for at, each in of_call.items() if at not in batches}
         found.append(of_call)
         is_cast = plain(call.name) in CASTS and len(of_call) == 1
         for each in written(call):

@@ -16,6 +16,7 @@ HEADS, LENGTH, WIDTH = 128, 1024, 64
 QUERIES, KEYS = tensor(HEADS, LENGTH, WIDTH), tensor(HEADS, WIDTH, LENGTH, columns_first=True)
 SCORES, SAME = tensor(HEADS, LENGTH, LENGTH), tensor(8, 16, LENGTH, LENGTH)
 SINGLE = tensor(8, 16, LENGTH, LENGTH, dtype="float32")
+TAKEN = tensor(HEADS, LENGTH, WIDTH, storage=901)
 part = partial(Made, module="blocks.0.attention")
 FORWARD = (
     part("bmm", [QUERIES, KEYS], [SCORES], 200, NVJET),
@@ -73,6 +74,21 @@ def test_a_library_casts_and_drops_in_modules_of_its_own(tmp_path: Path) -> None
     finding = found((*parts, OTHER), tmp_path)
     assert finding is not None
     assert finding.lost_ns == STEPS * 2100 * US
+
+
+@pytest.mark.parametrize(
+    ("storage", "between", "lost"),
+    [(901, (), 1400), (902, (), 1300), (901, (part("mul_", [TAKEN, TAKEN], [TAKEN], 50),), 1300)],
+    ids=["taken", "not taken", "overwritten before"],
+)
+def test_a_copy_that_lays_out_heads_for_a_product_is_a_part(
+    storage: int, between: tuple[Made, ...], lost: int, tmp_path: Path
+) -> None:
+    made = tensor(HEADS, LENGTH, WIDTH, storage=storage)
+    product = replace(FORWARD[0], inputs=[TAKEN, KEYS])
+    finding = found((part("copy_", [made, QUERIES], [made], 100), *between, product, *FORWARD[1:], OTHER), tmp_path)
+    assert finding is not None
+    assert finding.lost_ns == STEPS * lost * US
 
 
 CLASSES, TABLE = tensor(4096, 4096), tensor(4096, 4096, columns_first=True)
