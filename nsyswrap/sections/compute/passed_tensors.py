@@ -23,7 +23,7 @@ from nsyswrap.events.xray_record import RecordedOperator, Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
-from nsyswrap.operators.work import OVERWRITES, plain
+from nsyswrap.operators.work import read_by
 from nsyswrap.sections.compute.operator_kernels import Flags, inputs, outputs
 
 
@@ -104,7 +104,7 @@ def used_later(chain: Sequence[OperatorCall], later: Sequence[OperatorCall]) -> 
     made = {tensor.storage for call in chain for tensor in written(call)}
     found = set[int | None]()
     for call in later:
-        found |= {tensor.storage for tensor in _read(call)} & made
+        found |= {tensor.storage for tensor in read(call)} & made
         made -= {tensor.storage for tensor in written(call)}
     return list(found)
 
@@ -130,7 +130,7 @@ def _tensors(
         call = calls[at]
         region += (call.role, part) != before or not can[at]
         before = (call.role, part)
-        for tensor in _read(call):
+        for tensor in read(call):
             if tensor.storage in current:
                 current[tensor.storage].readers.append((at, region, can[at], tensor.bytes or 0))
         for tensor in written(call):
@@ -144,9 +144,9 @@ def _tensors(
     yield from current.values()
 
 
-def _read(call: OperatorCall) -> Iterable[Tensor]:
-    taken = inputs(call)[1 if plain(call.name) in OVERWRITES else 0 :]
-    return dict.fromkeys(taken)
+def read(call: OperatorCall) -> tuple[Tensor, ...]:
+    """Return the tensors that a call reads, each once."""
+    return () if call.operator is None else tuple(dict.fromkeys(read_by(call.operator)))
 
 
 def written(call: OperatorCall) -> Iterable[Tensor]:

@@ -30,7 +30,7 @@ from nsyswrap.operators.fused_names import fused_operators
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, OperatorCall
 from nsyswrap.operators.peak import KernelRates, find_rates
-from nsyswrap.operators.work import OVERWRITES, plain
+from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.compute.operator_kernels import (
@@ -40,7 +40,7 @@ from nsyswrap.sections.compute.operator_kernels import (
     memory_rate,
     outputs,
 )
-from nsyswrap.sections.compute.passed_tensors import written
+from nsyswrap.sections.compute.passed_tensors import read, written
 from nsyswrap.sections.step_memory import find_step_memory
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
@@ -171,7 +171,7 @@ def _kept(calls: Sequence[OperatorCall]) -> list[dict[int, Tensor]]:
     found = []
     for call in calls:
         of_call = {}
-        for each in _read(call):
+        for each in read(call):
             if each.storage is not None:
                 origin = source.get(each.storage, each.storage)
                 if is_kept.setdefault(origin, True):
@@ -185,10 +185,6 @@ def _kept(calls: Sequence[OperatorCall]) -> list[dict[int, Tensor]]:
     return found
 
 
-def _read(call: OperatorCall) -> tuple[Tensor, ...]:
-    return inputs(call)[1 if plain(call.name) in OVERWRITES else 0 :]
-
-
 def _chained(calls: Sequence[OperatorCall], forward: Sequence[int]) -> set[CallKind]:
     """Return the kinds with a call that takes what another one returned, directly or through others.
 
@@ -197,7 +193,7 @@ def _chained(calls: Sequence[OperatorCall], forward: Sequence[int]) -> set[CallK
     made_by: dict[int, frozenset[CallKind]] = {}
     found: set[CallKind] = set()
     for at in forward:
-        kind, taken = CallKind.of(calls[at]), _read(calls[at])
+        kind, taken = CallKind.of(calls[at]), read(calls[at])
         sources = [made_by[each.storage] for each in taken if each.storage is not None and each.storage in made_by]
         before: frozenset[CallKind] = frozenset().union(*sources)
         if kind in before:
@@ -262,6 +258,6 @@ def _shared_bytes(calls: Sequence[OperatorCall], kept: Sequence[dict[int, Tensor
         work = calls[0].work
         is_gradient = calls[0].role == BACKWARD and work is not None and work.is_product
         return sum(each.bytes or 0 for each in outputs(calls[0])) if is_gradient else 0
-    if len(kept[0]) == len(shared) == len({each.storage for each in _read(calls[0])}):
+    if len(kept[0]) == len(shared) == len({each.storage for each in read(calls[0])}):
         return None
     return sum(each.bytes or 0 for at, each in kept[0].items() if at in shared)
