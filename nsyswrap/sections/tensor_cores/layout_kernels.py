@@ -79,6 +79,7 @@ def find_findings(
             ),
             device_id=None,
             window=window,
+            is_note=converts_back,
         ),
     )
 
