@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
-from real_captures import CAPTURES, Planted, RealContext, RealReport, RealTrace
+from real_captures import Planted, RealContext, RealReport, RealTrace, packed
 from valid_reports import valid_report
 
 from nsyswrap.base.errors import NsysNotFoundError
@@ -208,7 +208,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def unpacked(name: str) -> Path:
         target = folder / f"{name}.sqlite"
         target.parent.mkdir(exist_ok=True)
-        target.write_bytes(lzma.decompress((CAPTURES / f"{name}.sqlite.xz").read_bytes()))
+        target.write_bytes(lzma.decompress(packed(name).read_bytes()))
         target.chmod(0o444)
         return target
 

@@ -99,7 +99,7 @@ def test_a_workload_says_what_it_shows_and_expects(module: Module) -> None:
         ("nsyswrap.attribution.causes", "from nsyswrap.sections.ledger import ledger"),
         ("nsyswrap.events.operations", "from nsyswrap.loop.step_detection import steps"),
         ("nsyswrap.sections.ledger", "from nsyswrap.timeline.build import timeline"),
-        ("nsyswrap.report", "from nsyswrap.render import RENDERERS"),
+        ("nsyswrap.report", "from nsyswrap.render import FORMS"),
         ("nsyswrap.compare", "from nsyswrap.render.html_writer import write"),
         ("nsyswrap.render.html_writer", "from nsyswrap.cli import cli"),
         ("nsyswrap.trace.load", "import importlib\nx = importlib.import_module('nsyswrap.report')"),

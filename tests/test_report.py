@@ -14,7 +14,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import NO_STEP, Report, Severity, StepTimes
-from nsyswrap.render import RENDERERS, render
+from nsyswrap.render import FORMS, render
 from nsyswrap.report import ALL, STEPS, build_report, choose_window, report_of
 from nsyswrap.sections import SECTIONS
 from nsyswrap.trace.tables import Trace
@@ -215,7 +215,7 @@ def test_a_kernel_or_a_graph_is_work_of_the_gpu(kind: str) -> None:
     report = build_report(trace_of(KINDS[kind](ExportBuilder().gpu())))
     assert {"ledger", "idle", "launches", "copies"} <= {section.key for section in report.sections}
     assert "No GPU work" not in report.verdict
-    assert all(render(form, report) for form in RENDERERS)
+    assert all(render(form, report) for form in FORMS)
 
 
 @pytest.mark.parametrize(("kind", "work"), [("copy", "1 copy of 10 ns"), ("memset", "1 memset of 10 ns")])
@@ -227,7 +227,7 @@ def test_a_gpu_that_ran_no_kernel_is_named_with_what_it_did(kind: str, work: str
     assert work in report.notes[0]
     assert (report.window.start_ns, report.window.end_ns) == (0, S)
     assert report.section("ledger") is None
-    assert all(render(form, report) for form in RENDERERS)
+    assert all(render(form, report) for form in FORMS)
 
 
 @pytest.mark.parametrize("kind", ["copy", "memset"])
@@ -263,7 +263,7 @@ def test_launches_without_a_record_are_no_absence_of_work() -> None:
     assert "nsys: CUDA profiling might have not been started correctly." in finding.evidence
     assert not any("cuDNN" in line for line in finding.evidence)
     assert "another profiler" in finding.advice
-    assert all(render(form, report) for form in RENDERERS)
+    assert all(render(form, report) for form in FORMS)
     text = render("text", report)
     assert "GPU busy" not in text
 

@@ -51,12 +51,7 @@ MARKDOWN_LINK = re.compile(r"(href=\"(?![a-z][a-z0-9+.-]*:)[^\"#]*?)(README)?\.m
 
 
 def linked(page: Path, root: Path) -> Iterator[Path]:
-    """Yield the files of the project that a page links to.
-
-    Args:
-        page: Markdown or HTML.
-        root: The folder of the project.
-    """
+    """Yield the files of the project that a page links to."""
     text = page.read_text(encoding="utf-8")
     for found in LINK.finditer(CODE.sub("", text) if page.suffix == ".md" else text):
         name = found[1] or found[2]
@@ -110,13 +105,7 @@ def write_reference(folder: Path) -> list[str]:
 
 
 def contents(nav: list[Any], made: dict[str, list[str]], pages: Iterable[str]) -> list[Any]:
-    """Return the table of contents with the pages of groups that are made here.
-
-    Args:
-        nav: The one of the configuration.
-        made: Pages by group.
-        pages: All pages; those that no group has are under "More".
-    """
+    """Return the table of contents with the pages of groups that are made here."""
     groups = [
         one if not isinstance(one, dict) else {name: made.get(name, value) for name, value in one.items()}
         for one in nav
@@ -133,13 +122,7 @@ def section_pages(index: Path) -> list[str]:
 
 
 def build_pages(source: Path, site: Path, nav: list[Any] | None = None) -> str:
-    """Build a site from a folder of pages; return what is wrong, such as links that lead nowhere.
-
-    Args:
-        source: The folder.
-        site: Where to write the site.
-        nav: Table of contents; None for the one of the configuration.
-    """
+    """Build a site from a folder of pages; return what is wrong, such as links that lead nowhere."""
     config = load_config(str(CONFIG), docs_dir=str(source), site_dir=str(site))
     config.nav = config.nav if nav is None else nav
     try:

@@ -32,18 +32,11 @@ class Formatter(click.HelpFormatter):
     """Writes each option above its words, so that long names do not narrow them."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = INDENT, col_spacing: int = 0) -> None:
-        """Write the rows of a list of options."""
         super().write_dl(rows, col_max, col_spacing)
 
 
 def contexts(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[click.Context]:
-    """Yield the context of a command and of all commands under it, the command itself first.
-
-    Args:
-        command: A click command or group.
-        name: What is typed for it, without the names above it.
-        parent: The context of the command's group.
-    """
+    """Yield the context of a command and of all commands under it, the command itself first."""
     context = click.Context(command, info_name=name, parent=parent, terminal_width=COLUMNS, max_content_width=COLUMNS)
     context.formatter_class = Formatter
     yield context

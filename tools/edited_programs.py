@@ -35,7 +35,6 @@ def trained(run: training.Run, model: Callable[..., Tensor], module: nn.Module, 
 
 
 def same(batch: Tensor) -> Iterator[Tensor]:
-    """Yield one batch again and again."""
     while True:
         yield batch
 
@@ -199,7 +198,6 @@ PROGRAMS = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program that the command line names."""
     by_name = {each.__name__: each for each in PROGRAMS}
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("name", choices=by_name)

@@ -52,11 +52,6 @@ def pack(export: Path, target: Path, most_bytes: int = MOST_BYTES) -> int:
 
     These are the first steps. Where there is an X-ray step, they are the last ones before it, and the X-ray step stays.
 
-    Args:
-        export: The export; it is not changed.
-        target: The file to write.
-        most_bytes: Its largest size.
-
     Raises:
         ValueError: Not even four steps fit, or there are none.
     """
@@ -93,12 +88,7 @@ def step_starts(export: Path, named: str = STEP) -> list[Span]:
 
 
 def steps_of_processes(export: Path, named: str = STEP) -> dict[int, list[Span]]:
-    """Return start and end of each step of each process that has some, in order.
-
-    Args:
-        export: The export.
-        named: The pattern of the names of steps, as in SQL.
-    """
+    """Return start and end of each step of each process that has some, in order."""
     query = (
         f'SELECT n.globalTid >> {PROCESS_BITS}, n.start, n."end" FROM NVTX_EVENTS n '  # noqa: S608 - our query
         "LEFT JOIN StringIds s ON s.id = n.textId "
@@ -124,11 +114,6 @@ def cut_processes(export: Path, spans: Mapping[int, Span], others: Span) -> None
     """Reduce an export, in place, to a span of each process, as if the programs had stopped then.
 
     What was launched by then still runs on the GPU. A range that had begun by then has no end: its work is not whole.
-
-    Args:
-        export: The export.
-        spans: The span of a process on the host, in ns.
-        others: The span of all other processes.
     """
     with closing(sqlite3.connect(export)) as database:
         present = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

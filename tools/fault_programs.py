@@ -36,7 +36,6 @@ class Program:
     """A program with a fault, as its constants describe it.
 
     Attributes:
-        name: The module's name.
         shape: What kind of program it is, and where the fault sits in it.
         library: The library whose training loop runs; empty for a loop of the program's own.
         gpus: How many GPUs it needs; 0 where the fault lies on the host alone and shows without one, too.

@@ -80,12 +80,9 @@ class Verdict:
     Attributes:
         expected: The rule that must come first.
         found: The rule that comes first; empty for none.
-        others: Other rules raised as warnings or problems.
-        fixed: Rules raised so without the fault.
         low_ns: The least that the expected finding predicts; None where there is no finding or no prediction.
         point_ns: What it predicts where the whole fault is fixed.
         measured_ns: By how much the steps are shorter without the fault.
-        machine: The GPU and the version of nsys.
     """
 
     name: str
@@ -104,7 +101,6 @@ class Verdict:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the planted fault came first."""
         return self.found == self.expected
 
     @property
@@ -179,10 +175,6 @@ def find_capture(folders: Sequence[Path], name: str, form: str) -> Path | None:
 def reports(folders: Sequence[Path], name: str) -> tuple[Report, Report] | None:
     """Return the reports of a program with its fault and without it, both from the first folder that holds both.
 
-    Args:
-        folders: Where to look, in this order.
-        name: Of the program.
-
     Returns:
         The two reports; None where no folder holds both captures.
     """
@@ -222,19 +214,12 @@ def read(path: Path) -> list[Verdict]:
 
 
 def write(path: Path, verdicts: Sequence[Verdict]) -> None:
-    """Write verdicts into a file, by name."""
     rows = [asdict(each) for each in sorted(verdicts, key=lambda each: each.name)]
     path.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def page(verdicts: Sequence[Verdict], programs: Sequence[Program], plans: Sequence[str] = ()) -> str:
-    """Return the page about programs with a fault.
-
-    Args:
-        verdicts: What came of them.
-        programs: All programs.
-        plans: The lines on programs with several faults.
-    """
+    """Return the page about programs with a fault."""
     known = {each.name: each for each in verdicts}
     ordered = by_root_cause(programs)
     found = [known[each.name] for each in ordered if each.name in known]

@@ -181,7 +181,6 @@ def record_all(cases: list[Case], chosen: argparse.Namespace) -> list[str]:
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="cases (all)")
     parser.add_argument("--again", action="store_true", help="write the pages from existing results")

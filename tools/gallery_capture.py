@@ -122,7 +122,6 @@ def _block(content: bytes, at: int) -> tuple[bytes, int]:
 
 
 def main() -> None:
-    """Mask captures in place."""
     for name in sys.argv[1:]:
         path = Path(name)
         path.write_bytes(masked(path.read_bytes()))

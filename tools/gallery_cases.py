@@ -10,9 +10,6 @@ class Case:
     Attributes:
         name: Folder in reports/gallery.
         program: File in workloads/ without `.py`.
-        options: Command line of the program.
-        keeps_page: Whether the HTML report is committed too.
-        keeps_capture: Whether the `.nsys-rep` is committed too.
     """
 
     name: str

@@ -46,7 +46,6 @@ Float32 cases run without TF32, except MNIST, which keeps PyTorch's defaults.
 
 
 def page(found: Sequence[Result]) -> str:
-    """Return the whole page for the results that exist."""
     by_name = {each.case.name: each for each in found}
     scaling = gallery_scaling.part()
     parts = [HEAD, machines(found), RUNS, *(_part(claim, by_name) for claim in CLAIMS)]

@@ -50,20 +50,13 @@ def write_pages(found: list[Result], folder: Path = GALLERY) -> None:
 
 
 def slim_page(case: str, text: str, folder: Path = GALLERY) -> str:
-    """Return the page of a case.
-
-    Args:
-        case: Its name, which is the title of the page.
-        text: Its report.json.
-        folder: The folder of the gallery.
-    """
     document = report_document.document(judged(parse_report(text, REPORT)))
     return html_writer.write(replace(document, page_title=case, closing=" ".join(_closing(folder / case))), form="slim")
 
 
 def judged(report: Report) -> Report:
     """Return a report with what the rules of today make of its numbers, and a note on what is older."""
-    if report.section(program.KEY) is None:
+    if report.section(program.SECTION.key) is None:
         # The plan of an older report is about the steps as recorded, so all of its page is.
         report = replace(report, step=replace(report.step, alone=None, alone_source=None))
     findings = in_order(report.sections, report.findings, report.plan)

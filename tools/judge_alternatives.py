@@ -34,7 +34,6 @@ class EditedOperator(NamedTuple):
     """An operator of a program.
 
     Attributes:
-        dtype: Type of its tensors.
         shapes: Sizes of the tensors that it takes and learns.
         edited: Computes it as edited; None where a switch or a layout is changed.
         wide: Sizes of the edited program's tensors; empty for the same.
@@ -55,7 +54,6 @@ def linear(hidden: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """Return a product of matrices, or of batches of them."""
     return left @ right
 
 
@@ -218,7 +216,6 @@ class Layers:
         self.parameters = [each for _, inputs, _ in self._made for each in inputs[1:2]]
 
     def step(self) -> None:
-        """Run each operator forward and backward."""
         for function, inputs, gradient in self._made:
             for each in inputs:
                 each.grad = None
@@ -328,11 +325,7 @@ def row(name: str, judged: EditedOperator, beside: list[float] | str, edited: Se
 
 
 def judge(group: str, folder: Path) -> list[tuple[str, bool]]:
-    """Profile the program of a group, run the edited ones, and return its rows.
-
-    Raises:
-        OSError: A run has failed; with the end of its output.
-    """
+    """Profile the program of a group, run the edited ones, and return its rows."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     program = (str(Path(__file__).resolve()), "--run", group)
     options = (

@@ -69,7 +69,6 @@ def profile(program: fault_programs.Program, form: str, folder: Path, options: S
 
 
 def redact(folder: Path, target: Path) -> None:
-    """Write the redacted export of a profile."""
     words = [sys.executable, "-m", "nsyswrap", "redact", str(folder / "capture.sqlite"), "--force", "-o", str(target)]
     subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
 
@@ -115,7 +114,6 @@ def record_all(programs: Sequence[fault_programs.Program], chosen: argparse.Name
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs of workloads/faults (all)")
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")

@@ -40,7 +40,6 @@ class Run(NamedTuple):
 
     Attributes:
         steps: The number of its measured steps, and their median and mean time in ns.
-        packed: Its whole export, packed.
     """
 
     steps: dict[str, int]
@@ -48,11 +47,7 @@ class Run(NamedTuple):
 
 
 def record(program: Program, fixed: frozenset[str], steps: int, folder: Path) -> Path:
-    """Profile so many steps of a program with some of its faults fixed; return the export.
-
-    Raises:
-        NsyswrapError: The program failed, or cannot be recorded.
-    """
+    """Profile so many steps of a program with some of its faults fixed; return the export."""
     switches = [word for each in sorted(fixed) for word in ("--fix", each)]
     command = (sys.executable, "-m", f"combined.{program.name}", "--steps", str(steps), *switches)
     options = CaptureOptions(command=command, folder=folder, cwd=WORKLOADS, timeout_s=LONGEST_S, output_to_stderr=True)
@@ -70,11 +65,6 @@ def record_all(programs: Sequence[Program], folder: Path, chosen: argparse.Names
     Other processes on the machine delay the host by milliseconds at times, so nothing runs beside a profile, and a
     profile has some seconds of steps. The pace of a machine changes over minutes, so one round goes over all sets
     before the next one begins.
-
-    Args:
-        programs: The programs.
-        folder: Where the exports go.
-        chosen: The options of the command line: steps, rounds, and for how long.
     """
     wrong, began = [], time.monotonic()
     in_turn = sorted(programs, key=lambda each: (len(each.faults), each.name))
@@ -139,7 +129,6 @@ def middle_runs(folder: Path) -> dict[str, Run]:
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs of workloads/combined (all)")
     parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where captures and steps go")

@@ -7,12 +7,15 @@ written into tests/captures/ranks.
 """
 
 import argparse
+import json
 import lzma
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
+from types import MappingProxyType
 
 import fault_captures
 from rank_cases import CASES, LAST, Case
@@ -34,6 +37,7 @@ NEAR = 0.2
 # Where steps without nsys were timed.
 TIMED = frozenset({"this_process", "second_run"})
 RANK = "ranks/late"
+NO_TURNS: Mapping[str, Sequence[float]] = MappingProxyType({})
 
 
 def pack(export: Path, target: Path, steps_kept: int) -> int:
@@ -104,22 +108,31 @@ def is_right(case: Case, report: Report) -> bool:
     return is_first and kept_by(report, planted)[0] in case.rule
 
 
-def saved_ns(case: Case, report: Report, reports: Mapping[str, Report]) -> float | None:
+def saved_ns(name: str, reports: Mapping[str, Report], turns: Mapping[str, Sequence[float]]) -> float | None:
     """Return by how much a step without the fault is shorter, in ns; None if that was not measured.
 
-    It is of steps without nsys where those of all these runs were timed, else of recorded ones.
+    It is of turns with the fix where there were such, else of steps without nsys where those of all these runs were
+    timed, else of recorded ones.
+
+    Args:
+        name: The case.
+        reports: The reports of all cases of one machine.
+        turns: The time of a step in each turn of a case, in ms.
     """
+    case, report = CASES[name], reports[name]
+    if len(each := turns.get(name, ())) and (beside := [turns[one] for one in case.fixed if turns.get(one)]):
+        return 1e6 * (mean(each) - mean(map(mean, beside)))
     fixed = [reports[name] for name in case.fixed if name in reports]
     alone = all(map(is_timed, [report, *fixed]))
     lengths = [step_ns(each, alone=alone) for each in fixed]
     return step_ns(report, alone=alone) - sum(lengths) / len(lengths) if lengths else None
 
 
-def row(name: str, reports: Mapping[str, Report]) -> str:
-    """Return the line of the table of one case, from the reports of all cases of one machine."""
+def row(name: str, reports: Mapping[str, Report], turns: Mapping[str, Sequence[float]] = NO_TURNS) -> str:
+    """Return the line of the table of one case, from the reports and the turns of all cases of one machine."""
     report = reports[name]
     case, first, count = CASES[name], next(iter(report.findings), None), max(report.step.count or 0, 1)
-    saved = saved_ns(case, report, reports)
+    saved = saved_ns(name, reports, turns)
     measured = None if saved is None else saved / 1e6
     planted, named = planted_rank(case, report), None if first is None else _rank_of(first, report)
     said, predicted, near, holds = "none" if first is None else f"`{first.rule}`", "-", "-", "-"
@@ -147,7 +160,6 @@ def row(name: str, reports: Mapping[str, Report]) -> str:
 
 
 def machine(report: Report) -> str:
-    """Return the number of GPUs and their kind."""
     return f"{len(report.gpus)} {report.gpus[0].name.removeprefix('NVIDIA ').split()[0]}"
 
 
@@ -168,24 +180,20 @@ def export_of(name: str, folder: Path, temporary: Path) -> Path | None:
 
 
 def report_of(export: Path) -> Report:
-    """Return the report of an export, with what was recorded beside it."""
     trace, settings = with_recorded(load_export(export), export, NO_SETTINGS)
     return build_report(trace, settings=settings)
 
 
 def rows(folder: Path, known: set[tuple[str, str]]) -> list[str]:
-    """Return the lines of all cases that have an export in a folder.
-
-    Args:
-        folder: The folder, with exports of one machine.
-        known: Cases and machines that have a line; those of the folder are added.
-    """
+    """Return the lines of all cases that have an export in a folder."""
     with tempfile.TemporaryDirectory() as temporary:
         found = {name: export_of(name, folder, Path(temporary)) for name in CASES}
         reports = {name: report_of(path) for name, path in found.items() if path is not None}
     new = [name for name, report in reports.items() if (name, machine(report)) not in known]
     known |= {(name, machine(report)) for name, report in reports.items()}
-    return [row(name, reports) for name in new]
+    timed = folder / "turns.json"
+    turns = json.loads(timed.read_text())["ms"] if timed.is_file() else NO_TURNS
+    return [row(name, reports, turns) for name in new]
 
 
 def table(folders: Sequence[Path]) -> str:
@@ -199,13 +207,11 @@ def table(folders: Sequence[Path]) -> str:
 
 
 def write_page(text: str, page: Path = PAGE) -> None:
-    """Put the table into the page, between its marks."""
     before, _, rest = page.read_text().partition(BEGIN)
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="CASE", help="cases (all)")
     parser.add_argument("--gpus", type=int, default=2, metavar="N", help="ranks of each job (%(default)s)")

@@ -100,7 +100,6 @@ class Runs:
         self.events: list[dict[str, Any]] = []
 
     def run(self, request: Request, options: CaptureOptions) -> Answer:
-        """Run a program once with what it is to try."""
         answer = run_request(request, options, self._exit_code)
         self.events += answer.events
         return answer
@@ -121,7 +120,6 @@ def command_of(name: str, *words: str) -> list[str]:
 
 
 def options_of(name: str, *words: str) -> CaptureOptions:
-    """Return how a program runs."""
     command = (*command_of(name, *words), "--steps", STEPS)
     return CaptureOptions(command=command, folder=ROOT / "build" / "try", cwd=WORKLOADS, output_to_stderr=True)
 
@@ -199,12 +197,7 @@ def judged(verdict: str, saved: Sequence[float], by_hand: Sequence[float]) -> di
 
 
 def predict(row: dict[str, Any], folder: Path) -> None:
-    """Add to a row what the report of the program predicts for its change; profile it where there is no report.
-
-    Args:
-        row: The row; it has been tried.
-        folder: Results of profiles, each named after its program.
-    """
+    """Add to a row what the report of the program predicts for its change; profile it where there is no report."""
     result = folder / row["program"]
     if not result.is_dir():
         words = ["profile", "-o", str(result), "--steps", PROFILED_STEPS, "--stop-after", "-f", "--no-alternatives"]
@@ -225,7 +218,6 @@ def predict(row: dict[str, Any], folder: Path) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return the rows as a table of Markdown."""
     heads = ("program", "change", "result", "saved by try", "by hand", "equal", "sign", "predicted", "holds", "fixed")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in rows:

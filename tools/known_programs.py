@@ -250,11 +250,6 @@ def write_pages(program: Program, folder: Path) -> dict[str, Any]:
 
 
 def nsyswrap(*words: object, codes: Sequence[int] = (0,), cwd: Path | None = None) -> None:
-    """Run a command of nsyswrap, in a folder.
-
-    Raises:
-        RuntimeError: It ended with another exit code.
-    """
     command = [*NSYSWRAP, *map(str, words)]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)  # noqa: S603 - itself
     if done.returncode not in codes:

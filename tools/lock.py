@@ -73,11 +73,7 @@ def locks(project: dict[str, Any]) -> tuple[Lock, ...]:
 
 
 def resolve(wanted: tuple[str, ...], bound_by: Sequence[Path]) -> dict[str, str]:
-    """Ask pip what it would install into an empty environment; return name -> version.
-
-    Raises:
-        subprocess.CalledProcessError: pip finds no set of versions; its own message is on stderr.
-    """
+    """Ask pip what it would install into an empty environment; return name -> version."""
     with tempfile.TemporaryDirectory() as folder:
         limits = Path(folder, "constraints.txt")
         limits.write_text("\n".join(pin for path in bound_by for pin in pins(path.read_text())))
@@ -86,11 +82,7 @@ def resolve(wanted: tuple[str, ...], bound_by: Sequence[Path]) -> dict[str, str]
 
 
 def hashes(versions: dict[str, str]) -> dict[str, list[str]]:
-    """Ask pip for the SHA-256 of the wheel that each of our machines takes; return name -> hashes, sorted.
-
-    Raises:
-        subprocess.CalledProcessError: A machine has no wheel of a package.
-    """
+    """Ask pip for the SHA-256 of the wheel that each of our machines takes; return name -> hashes, sorted."""
     found: dict[str, set[str]] = {name: set() for name in versions}
     pinned = [f"{name}=={version}" for name, version in versions.items()]
     for python in PYTHONS:

@@ -103,17 +103,6 @@ def measure(
     """Run a program and its fix alone and profiled, in turns, and return its row of the results.
 
     The last turns are alone, some seconds after the first: the pace of a machine changes.
-
-    Args:
-        case: The program.
-        folder: Where the profiles go.
-        cores: The cores of the turns.
-        place: Held while turns are taken.
-        chosen: The command line.
-
-    Raises:
-        OSError: A run has failed.
-        TimeoutError: A run took too long.
     """
     kinds = (FAULT, FIX) if case.fix else (FAULT,)
     runs: dict[str, overhead_turns.Run] = {}
@@ -146,11 +135,7 @@ def measure(
 
 
 def _alone(turns: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the step alone in ns: the median over turns of the median step and of the mean step.
-
-    Raises:
-        OSError: The program has ended before its turns.
-    """
+    """Return the step alone in ns: the median over turns of the median step and of the mean step."""
     if not turns:
         raise OSError("the program has made too few steps for a turn")
     times = {"median_ns": statistics.median, "mean_ns": statistics.mean}

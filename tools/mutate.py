@@ -54,7 +54,6 @@ class Mutation:
 
     Attributes:
         path: The file, from the root of the checkout.
-        label: The change, as the table shows it.
         kind: ``threshold`` or ``comparison``.
     """
 
@@ -65,7 +64,6 @@ class Mutation:
     source: bytes
 
     def __str__(self) -> str:
-        """Return the place and the change."""
         return f"{self.path}:{self.line} {self.kind} {self.label}"
 
 

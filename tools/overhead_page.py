@@ -158,7 +158,6 @@ def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """Return the whole page."""
     rows = sorted(results["programs"], key=lambda row: (row["program"], row.get("gpu", "")))
     steps, plans = steps_of(rows), plans_of(rows)
     parts = [HEAD, _wrapped(_measured_on(results["machine"], rows))]

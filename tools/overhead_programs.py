@@ -5,6 +5,7 @@ and no constant of nsyswrap is derived from these programs.
 """
 
 import argparse
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -39,21 +40,6 @@ def encoder_of(layers: int, width: int, batch: int, length: int) -> Step:
     model = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).to(DEVICE)
     values = torch.randn(batch, length, width, device=DEVICE)
     return training(model, lambda: model(values).square().mean(), torch.optim.Adam(model.parameters()))
-
-
-def small_encoder() -> Step:
-    """Twelve narrow layers: far more launches than work."""
-    return encoder_of(12, 128, 8, 64)
-
-
-def middle_encoder() -> Step:
-    """Layers whose kernels take about as long as their launches."""
-    return encoder_of(6, 768, 16, 128)
-
-
-def large_encoder() -> Step:
-    """Wide layers: the GPU has work all the time."""
-    return encoder_of(4, 1024, 48, 256)
 
 
 def lstm_cells() -> Step:
@@ -232,79 +218,15 @@ def healthy_text(name: str, *, compiled: bool, **config: Any) -> Step:  # noqa: 
     return healthy(model, lambda: called(input_ids=tokens, labels=tokens).loss)
 
 
-def healthy_pictures(model: nn.Module, *, compiled: bool) -> Step:
+def healthy_pictures(library: str, name: str, *, compiled: bool) -> Step:
     """Return a step of a network that sorts pictures into classes, in bfloat16 and channels last."""
+    made = importlib.import_module(library)
+    model = made.create_model(name) if library == "timm" else getattr(made, name)()
     model = model.to(DEVICE, torch.bfloat16, memory_format=torch.channels_last)
     called = torch.compile(model) if compiled else model
     pictures = torch.randn(128, 3, 224, 224, device=DEVICE).to(torch.bfloat16, memory_format=torch.channels_last)
     labels = torch.randint(0, 1000, (128,), device=DEVICE)
     return healthy(model, lambda: functional.cross_entropy(called(pictures), labels))
-
-
-def healthy_bert() -> Step:
-    """BERT of transformers, eager."""
-    sizes = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16, "intermediate_size": 4096}
-    return healthy_text("Bert", compiled=False, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **sizes)
-
-
-def healthy_gpt() -> Step:
-    """GPT-2 of transformers with fused functions, eager."""
-    without = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
-    sizes = {"n_embd": 1024, "n_layer": 8, "n_head": 16, "activation_function": "gelu_pytorch_tanh"}
-    return healthy_text("GPT2", compiled=False, use_cache=False, **sizes, **without)
-
-
-def healthy_llama() -> Step:
-    """Llama of transformers, compiled, so that its norms are fused."""
-    sizes = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16, "intermediate_size": 4096}
-    return healthy_text("Llama", compiled=True, use_cache=False, **sizes)
-
-
-def healthy_vit() -> Step:
-    """A vision transformer of timm, eager."""
-    import timm  # noqa: PLC0415
-
-    return healthy_pictures(timm.create_model("vit_base_patch16_224"), compiled=False)
-
-
-def healthy_resnet() -> Step:
-    """ResNet-50 of torchvision, compiled."""
-    from torchvision.models import resnet50  # noqa: PLC0415
-
-    return healthy_pictures(resnet50(), compiled=True)
-
-
-def healthy_opt() -> Step:
-    """OPT of transformers, eager."""
-    sizes = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16, "ffn_dim": 4096}
-    return healthy_text("OPT", compiled=False, use_cache=False, dropout=0.0, word_embed_proj_dim=1024, **sizes)
-
-
-def healthy_roberta() -> Step:
-    """RoBERTa of transformers, compiled."""
-    without = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
-    sizes = {"hidden_size": 1024, "num_hidden_layers": 6, "num_attention_heads": 16, "intermediate_size": 4096}
-    return healthy_text("Roberta", compiled=True, max_position_embeddings=514, **sizes, **without)
-
-
-def healthy_qwen() -> Step:
-    """Qwen 2 of transformers, compiled."""
-    sizes = {"hidden_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12, "num_key_value_heads": 4}
-    return healthy_text("Qwen2", compiled=True, use_cache=False, intermediate_size=6144, **sizes)
-
-
-def healthy_convnext() -> Step:
-    """ConvNeXt of timm, compiled."""
-    import timm  # noqa: PLC0415
-
-    return healthy_pictures(timm.create_model("convnext_tiny"), compiled=True)
-
-
-def healthy_patches() -> Step:
-    """A vision transformer of torchvision, eager."""
-    from torchvision.models import vit_b_16  # noqa: PLC0415
-
-    return healthy_pictures(vit_b_16(), compiled=False)
 
 
 def healthy_lightning(steps: int) -> None:
@@ -354,28 +276,48 @@ def lightning_loop(steps: int) -> None:
     trainer.fit(Module(), torch.utils.data.DataLoader(data, batch_size=64))
 
 
-PROGRAMS: tuple[Callable[[], Step], ...] = (
-    *(small_encoder, middle_encoder, large_encoder, lstm_cells, items, looped_optimizer, matrix_products),
-    *(graph_launches, vision_resnet, timm_mobile, hugging_bert, hugging_decoding, loaded_pictures),
-    *(healthy_bert, healthy_gpt, healthy_llama, healthy_vit, healthy_resnet),
-    *(healthy_opt, healthy_roberta, healthy_qwen, healthy_convnext, healthy_patches),
-)
-LOOPS: tuple[Callable[[int], None], ...] = (lightning_loop, healthy_lightning)
+DENSE = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16}
+WIDE = DENSE | {"intermediate_size": 4096}
+BERT = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+GPT = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0) | {"n_embd": 1024, "n_layer": 8, "n_head": 16}
+QWEN = {"hidden_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12, "num_key_value_heads": 4}
+PROGRAMS: dict[str, Callable[[], Step]] = {
+    # Far more launches than work, as much of both, and work all the time.
+    "small_encoder": lambda: encoder_of(12, 128, 8, 64),
+    "middle_encoder": lambda: encoder_of(6, 768, 16, 128),
+    "large_encoder": lambda: encoder_of(4, 1024, 48, 256),
+    **{each.__name__: each for each in (lstm_cells, items, looped_optimizer, matrix_products, graph_launches)},
+    **{each.__name__: each for each in (vision_resnet, timm_mobile, hugging_bert, hugging_decoding, loaded_pictures)},
+    "healthy_bert": lambda: healthy_text("Bert", compiled=False, **BERT, **WIDE),
+    "healthy_gpt": lambda: healthy_text(
+        "GPT2", compiled=False, use_cache=False, activation_function="gelu_pytorch_tanh", **GPT
+    ),
+    "healthy_llama": lambda: healthy_text("Llama", compiled=True, use_cache=False, **WIDE),
+    "healthy_vit": lambda: healthy_pictures("timm", "vit_base_patch16_224", compiled=False),
+    "healthy_resnet": lambda: healthy_pictures("torchvision.models", "resnet50", compiled=True),
+    "healthy_opt": lambda: healthy_text(
+        "OPT", compiled=False, use_cache=False, dropout=0.0, ffn_dim=4096, word_embed_proj_dim=1024, **DENSE
+    ),
+    "healthy_roberta": lambda: healthy_text(
+        "Roberta", compiled=True, max_position_embeddings=514, **BERT, **(WIDE | {"num_hidden_layers": 6})
+    ),
+    "healthy_qwen": lambda: healthy_text("Qwen2", compiled=True, use_cache=False, intermediate_size=6144, **QWEN),
+    "healthy_convnext": lambda: healthy_pictures("timm", "convnext_tiny", compiled=True),
+    "healthy_patches": lambda: healthy_pictures("torchvision.models", "vit_b_16", compiled=False),
+}
+LOOPS: dict[str, Callable[[int], None]] = {each.__name__: each for each in (lightning_loop, healthy_lightning)}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program that the command line names."""
-    by_name = {each.__name__: each for each in PROGRAMS}
-    loops = {each.__name__: each for each in LOOPS}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=[*by_name, *loops])
+    parser.add_argument("name", choices=[*PROGRAMS, *LOOPS])
     parser.add_argument("--steps", type=int, default=60)
     chosen = parser.parse_args(arguments)
     torch.manual_seed(0)
-    if chosen.name in loops:
-        loops[chosen.name](chosen.steps)
+    if chosen.name in LOOPS:
+        LOOPS[chosen.name](chosen.steps)
         return
-    step = by_name[chosen.name]()
+    step = PROGRAMS[chosen.name]()
     for number in range(chosen.steps):
         with common.batch(number):
             step()

@@ -173,18 +173,8 @@ def take_turns(
 ) -> dict[str, list[list[int]]]:
     """Start runs of a program, let them take turns, and wait until all have ended.
 
-    Args:
-        runs: The runs by name.
-        order: The names, in the order of the turns.
-        cores: The cores of the turns.
-        place: Held while the turns are taken: there is one GPU.
-
     Returns:
         For each name, the settled steps of each of its turns, in ns.
-
-    Raises:
-        OSError: A run has failed.
-        TimeoutError: A run took too long.
     """
     found: dict[str, list[list[int]]] = {name: [] for name in runs}
     with ThreadPoolExecutor(len(runs)) as pool, ExitStack() as closing:
@@ -222,7 +212,6 @@ def _turn(lines: TextIO, cores: Sequence[int]) -> str:
 
 
 def main() -> None:
-    """Run a program in turns."""
     address, *words = sys.argv[1:]
     if address.startswith("@"):
         address = f"\0{address[1:]}"

@@ -56,7 +56,6 @@ class Program:
     """A program with several faults, as its constants describe it.
 
     Attributes:
-        name: The module's name.
         faults: The rule of each fault, by the name of its switch.
     """
 
@@ -136,12 +135,7 @@ def measured(export: Path) -> dict[str, int]:
 
 
 def section(captures: Path, folder: Path = PROGRAMS) -> list[str]:
-    """Return the lines of docs/faults.md on plans.
-
-    Args:
-        captures: Where the captures with all faults lie, and the measured steps.
-        folder: Where the programs lie.
-    """
+    """Return the lines of docs/faults.md on plans."""
     known = captures / STEPS
     steps: Steps = json.loads(known.read_text()) if known.exists() else {}
     rows, left_out = [], []
@@ -158,13 +152,7 @@ def section(captures: Path, folder: Path = PROGRAMS) -> list[str]:
 
 
 def judge(program: Program, packed: Path, steps: Steps) -> list[Outcome]:
-    """Return how each change of a program's plan came out, in the order of the plan; planted faults alone are planned.
-
-    Args:
-        program: The program.
-        packed: Its capture with all faults.
-        steps: The measured steps of all its captures.
-    """
+    """Return how each change of a program's plan came out, in order; planted faults alone are planned."""
     plan = plan_of(packed, frozenset(program.faults.values()))
     times = {
         fixed: steps[label(program.name, fixed)]["mean_ns"]

@@ -16,7 +16,6 @@ class Case(NamedTuple):
     """One run.
 
     Attributes:
-        planted: The fault in words.
         rank: The rank that has it, ``LAST`` for the last one of the job; None for none.
         rule: What keeps that rank: the rule that has most of the waits for it. Without a rank, the rules of the first
             finding; none where any finding will do that names no rank.

@@ -130,15 +130,7 @@ def drop_other_processes(export: Path) -> None:
 
 
 def record_all(names: Sequence[str], folder: Path, target: Path, seconds: float, gpus: int) -> list[str]:
-    """Profile cases and write their redacted exports; return what went wrong.
-
-    Args:
-        names: The cases, the most important first: those that do not begin in time are left out.
-        folder: An empty folder for the results.
-        target: Where a folder for each case goes.
-        seconds: The limit for all.
-        gpus: The ranks of each job.
-    """
+    """Profile cases and write their redacted exports; return what went wrong."""
     began = time.monotonic()
     until, wrong, left = began + seconds, [], list(names)
     waiting: Run | None = None

@@ -39,16 +39,13 @@ class VisibleText(HTMLParser):
         self._hidden = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Enter an element, and keep its tooltip."""
         self._hidden += tag in {"script", "style"}
         self.lines += [f"[{value}]" for name, value in attrs if name in {"title", "aria-label"} and value]
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave an element."""
         self._hidden -= tag in {"script", "style"}
 
     def handle_data(self, data: str) -> None:
-        """Keep a piece of text."""
         text = " ".join(data.split())
         if text and not self._hidden:
             self.lines.append(text)
@@ -128,7 +125,6 @@ def compare(old: Path, new: Path) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the two commands."""
     match list(arguments):
         case ["write", folder, *parts]:
             write_all(Path(folder), parts)

@@ -25,7 +25,6 @@ def commands(export: Path, sample: Path) -> list[list[str]]:
 
 
 def main() -> None:
-    """Render every sample."""
     for packed in sorted(SAMPLES.glob(f"*/{PACKED}")):
         with tempfile.TemporaryDirectory() as folder:
             # The commands on a page begin in the folder of its capture.

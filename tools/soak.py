@@ -65,7 +65,6 @@ class CheckFailedError(Exception):
 
 
 def check(*, holds: bool, what: str) -> None:
-    """Raise an error if a check does not hold."""
     if not holds:
         raise CheckFailedError(what)
 
@@ -75,10 +74,7 @@ class Soak:
     """One soak.
 
     Attributes:
-        folder: Its folder; nothing else writes there.
         chance: Draws the signals and their times.
-        done: How often each task ended well.
-        failed: How often each check failed.
         peaks: Peak memory of each command in bytes, by task.
         resident: Memory of the long-lived reader after each capture, in bytes.
         result: The digest of the report of the real capture.

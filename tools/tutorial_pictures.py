@@ -77,7 +77,6 @@ PICTURES: dict[str, tuple[str, Callable[[Page], bytes]]] = {
 
 
 def main() -> None:
-    """Write all pictures."""
     with sync_playwright() as playwright:
         pages = {"before": BEFORE / "report.html", "after": AFTER / "report.html"}
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

@@ -18,7 +18,6 @@ class WholeLedger(NamedTuple):
         of_steps: Whether it is that of all measured steps of the process that ran most on the GPU; otherwise from the
             first operation of all GPUs to the last.
         compute_ns, communication_ns, copy_exposed_ns, memset_exposed_ns: Time of each kind in the interval.
-        operation_count: Operations that run in the interval.
     """
 
     device_id: int

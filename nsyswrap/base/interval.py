@@ -12,9 +12,6 @@ Other = TypeVar("Other", int, float)
 class Interval(Generic[Value]):
     """An estimate, and the range that holds the truth in nine of ten cases.
 
-    Attributes:
-        high: Upper end of the range.
-
     Raises:
         ValueError: The estimate is outside of the range.
     """

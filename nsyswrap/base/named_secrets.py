@@ -219,12 +219,7 @@ def without_values(text: str, place: SecretSyntax) -> str:
 
 
 def without_sure_secrets(text: str, is_value: Callable[[str], bool]) -> str:
-    """Return a text of a program, such as that of a range, without values whose names leave no doubt.
-
-    Args:
-        text: The text.
-        is_value: Returns whether a value may be a secret at all.
-    """
+    """Return a text of a program, such as that of a range, without values whose names leave no doubt."""
     if not _SURE_WORD.search(text):
         return text
 

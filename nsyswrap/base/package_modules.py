@@ -7,11 +7,6 @@ from types import ModuleType
 
 
 def modules_of(package: str, path: Iterable[str]) -> Iterator[ModuleType]:
-    """Yield the modules of a package and of the packages in it, imported, in the order of their names.
-
-    Args:
-        package: Name of the package, its ``__name__``.
-        path: Its folders, its ``__path__``.
-    """
+    """Yield the modules of a package and of the packages in it, imported, in the order of their names."""
     for name in sorted(each.name for each in walk_packages(path, f"{package}.")):
         yield import_module(name)

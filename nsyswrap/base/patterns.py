@@ -16,11 +16,6 @@ LIMIT_S = 10.0
 def compiled(option: str, pattern: str, example: str) -> re.Pattern[str]:
     """Return a pattern of the user.
 
-    Args:
-        option: The option that it was given with.
-        pattern: The pattern.
-        example: A pattern that the option may have, for the error.
-
     Raises:
         UsageError: The pattern is not a regular expression.
     """

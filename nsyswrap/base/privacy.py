@@ -195,12 +195,7 @@ class Cleaner:
 
 
 def distinct(texts: Iterable[str], clean: Callable[[str], str]) -> dict[str, str]:
-    """Return the cleaned form of each text. Different texts stay different: cleaning must not merge what is counted.
-
-    Args:
-        texts: The texts, in any order.
-        clean: A way of a ``Cleaner``.
-    """
+    """Return the cleaned form of each text. Different texts stay different: cleaning must not merge what is counted."""
     found = {text: clean(text) for text in sorted(set(texts))}
     taken = {text for text, cleaned in found.items() if text == cleaned}
     for text, cleaned in found.items():
@@ -246,14 +241,7 @@ def identity_from(
     folders: Iterable[str] = (),
     kept: frozenset[str] = FOLDERS,
 ) -> Identity:
-    """Return the identifying words in environments.
-
-    Args:
-        variables: Names and values of variables.
-        names: Further users and hosts.
-        folders: Further folders.
-        kept: Variables whose folders count.
-    """
+    """Return the identifying words in environments."""
     all_names, all_folders, secrets = set(names), set(folders), set()
     for name, value in variables:
         if name in NAMES:

@@ -47,9 +47,6 @@ def program_and_arguments(command: Sequence[str]) -> tuple[str, str]:
     The program is the first word that names a Python file, so that it is the script also behind a launcher; else the
     module after ``python -m``, else the first word. The interpreter is left out, so ``python3.12 train.py`` and
     ``/opt/venv/bin/python train.py`` are one program.
-
-    Args:
-        command: The words; empty for a command that is unknown.
     """
     words = list(command)
     if not words:

@@ -12,12 +12,7 @@ import pandas as pd
 
 
 def largest_first(total: npt.NDArray[Any], texts: Sequence[Any]) -> npt.NDArray[np.intp]:
-    """Return the rows in order of a number, largest first; those of equal number in order of their texts.
-
-    Args:
-        total: The number of each row.
-        texts: Text of each row, or a tuple of texts.
-    """
+    """Return the rows in order of a number, largest first; those of equal number in order of their texts."""
     by_text = np.array(sorted(range(len(total)), key=texts.__getitem__), np.intp)
     found: npt.NDArray[np.intp] = by_text[np.argsort(-total[by_text], kind="stable")]
     return found

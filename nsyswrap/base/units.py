@@ -44,11 +44,7 @@ def is_missing(value: object) -> bool:
 
 
 def duration(ns: Number) -> str:
-    """Return a length of time with three significant digits: ``58.1 ms``; no time is ``0``.
-
-    Args:
-        ns: Nanoseconds; a mean may be a float.
-    """
+    """Return a length of time with three significant digits: ``58.1 ms``; no time is ``0``."""
     return _scaled(ns, _TIMES) if ns else "0"
 
 
@@ -130,12 +126,7 @@ def share_of(part: Number, whole: Number) -> str:
 
 
 def share_band(low: Number | None, high: Number | None) -> str:
-    """Return a share known within bounds: ``41.0 to 58.2 %``, or one number where both print the same.
-
-    Args:
-        low: Lower bound; None where nothing is known.
-        high: Upper bound; None where nothing is known.
-    """
+    """Return a share known within bounds: ``41.0 to 58.2 %``, or one number where both print the same."""
     if low is None or high is None or is_missing(low) or is_missing(high):
         return NOT_MEASURED
     first, last = share(low), share(high)
@@ -213,12 +204,7 @@ def text(value: object, unit: str) -> str:
 
 
 def column_unit(name: str, *, numeric: bool) -> ColumnUnit:
-    """Return the unit of a column from its name: ``idle_ns`` holds nanoseconds.
-
-    Args:
-        name: Name of the column.
-        numeric: Whether the column holds numbers; a text has no unit.
-    """
+    """Return the unit of a column from its name: ``idle_ns`` holds nanoseconds."""
     if not numeric:
         return "text"
     if name in ("start_ns", "end_ns"):
@@ -261,10 +247,6 @@ def scale_for(values: Iterable[Number], unit: Literal["ns", "bytes", "hz"]) -> S
     """Return the scale of a column: the unit that fits its largest value, decimals that fit its median value.
 
     The largest value has at most four significant digits. A column of zeros has no unit.
-
-    Args:
-        values: The column's values in the base unit.
-        unit: The base unit.
     """
     sizes = sorted(abs(float(value)) for value in values if not is_missing(value) and float(value))
     if not sizes:

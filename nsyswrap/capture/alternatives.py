@@ -27,11 +27,6 @@ def measure_alternatives(
 ) -> dict[str, Any]:
     """Return what was measured of alternatives, as `alternatives.json` has it.
 
-    Args:
-        python: The program's Python.
-        alternatives: What to measure.
-        spend_s: For how long, in s.
-
     Returns:
         ``gpu``, and ``alternatives``: each as it was given, with its times or a ``reason``. Where nothing could be
         measured ``failure`` says why.

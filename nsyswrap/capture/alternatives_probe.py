@@ -248,9 +248,7 @@ def strides_of(tensor: Described) -> tuple[int, ...]:
 def dense(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
     """Return strides without gaps.
 
-    Args:
-        shape: The sizes.
-        order: The dimensions, the one with the largest stride first.
+    The order has the dimension with the largest stride first.
     """
     strides, apart = [0] * len(shape), 1
     for at in reversed(order):
@@ -295,15 +293,6 @@ def tensor_of(torch: Any, tensor: Described, device: str, *, positive: bool = Fa
     else:
         made.normal_()
     return made.expand(shape) if kept != shape else made
-
-
-def padded_of(torch: Any, tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:  # noqa: ANN401
-    """Return a tensor with zeros in larger sizes, and its sizes in the same order in the memory."""
-    shape = [sizes.get(size, size) for size in tensor.shape]
-    order = sorted(range(tensor.dim()), key=lambda at: (-tensor.stride(at), at))
-    made = torch.empty_strided(shape, dense(shape, order), dtype=tensor.dtype, device=tensor.device).zero_()
-    made[tuple(map(slice, tensor.shape))] = tensor.detach()
-    return made
 
 
 def with_gradient(tensors: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor]:
@@ -351,7 +340,11 @@ def variants_of(torch: Any, alternative: Mapping[str, Any], device: str) -> tupl
         sizes = {int(size): better for size, better in alternative["sizes"].items()}
 
         def changed(each: Tensor) -> Tensor:
-            return padded_of(torch, each, sizes)
+            shape = [sizes.get(size, size) for size in each.shape]
+            order = sorted(range(each.dim()), key=lambda at: (-each.stride(at), at))
+            made = torch.empty_strided(shape, dense(shape, order), dtype=each.dtype, device=each.device).zero_()
+            made[tuple(map(slice, each.shape))] = each.detach()
+            return made
 
     after = with_gradient([changed(each) for each in inputs], wanted)
     return before, Variant(
@@ -454,10 +447,7 @@ class VariantClock:
     def seconds(self, variant: Variant, repeats: int, launched_s: float) -> float:
         """Return how long a run of a variant takes on the device, in s.
 
-        Args:
-            variant: What runs.
-            repeats: How often it runs.
-            launched_s: How long the CPU launches one run, in s.
+        The CPU launches one run in ``launched_s``.
         """
         self.prepare(variant)
         if not self._gpu:
@@ -489,11 +479,7 @@ class VariantClock:
 def measure(torch: Any, alternative: Mapping[str, Any], device: str, ends: float) -> dict[str, Any]:  # noqa: ANN401
     """Return the times of an alternative, in ms, and the share of its time that it takes when it is changed.
 
-    Args:
-        torch: PyTorch.
-        alternative: What is measured.
-        device: Name of the device.
-        ends: When no turn begins any more, by ``time.monotonic``.
+    No turn begins after ``ends``, by ``time.monotonic``.
 
     Raises:
         LookupError, RuntimeError, TypeError, ValueError: It cannot be measured here.
@@ -589,8 +575,7 @@ def over(_number: int, _frame: FrameType | None) -> None:
 def main(began: float) -> int:
     """Measure the alternatives of the file that is named first, for as many seconds as are named second.
 
-    Args:
-        began: When the program began, by ``time.monotonic``.
+    ``began`` is when the program began, by ``time.monotonic``.
 
     Returns:
         1 where nothing can be measured, with the reason.

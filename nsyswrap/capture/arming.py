@@ -125,9 +125,7 @@ def _python_of(program: Path) -> tuple[str, ...]:
 def program_text(command: Sequence[str], cwd: Path) -> str | None:
     """Return the text of the script or module that a command runs with Python; None where it cannot be found.
 
-    Args:
-        command: The program and its arguments, behind launchers such as ``torchrun`` or ``srun``.
-        cwd: Its working folder.
+    The program is behind launchers such as ``torchrun`` or ``srun``.
     """
     path = _script(command, cwd)
     if path is None:

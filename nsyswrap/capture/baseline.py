@@ -35,12 +35,8 @@ class AloneRun:
 def run_alone(options: CaptureOptions, progress: Progress = silent, *, cached_batches: int = 0) -> AloneRun:
     """Run the program of a capture without nsys.
 
-    Phases are marked as in the capture, so that the same steps are timed.
-
-    Args:
-        options: The options of the capture.
-        progress: Called with each phase.
-        cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
+    Phases are marked as in the capture, so that the same steps are timed. Each loader loads ``cached_batches`` batches
+    and then repeats them; 0 leaves loaders unchanged.
 
     Raises:
         CommandNotFoundError: The program does not exist.

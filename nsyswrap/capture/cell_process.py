@@ -33,12 +33,7 @@ class CellExit(NamedTuple):
 def run_cell(argv: Sequence[str], environment: Mapping[str, str], output: Path, lock: Path, limit_s: float) -> CellExit:
     """Run a command to its end, without a terminal.
 
-    Args:
-        argv: The command; no shell is involved.
-        environment: Its whole environment.
-        output: File that its output is written to.
-        lock: File that it keeps locked as long as it runs, also without us.
-        limit_s: Seconds after which it is ended.
+    The lock is a file that it keeps locked as long as it runs, also without us.
 
     Raises:
         OSError: It cannot be started, or a file cannot be written.
@@ -76,14 +71,9 @@ def _waited(process: "subprocess.Popen[bytes]", limit_s: float) -> tuple[int, bo
 
 
 def wait_for_earlier(lock: Path, limit_s: float) -> bool:
-    """Wait for a run that an earlier sweep started and that goes on without it.
+    """Wait for a run that an earlier sweep started and that goes on without it; return whether it has ended.
 
-    Args:
-        lock: File that it keeps locked; it is removed.
-        limit_s: Longest time to wait, in seconds.
-
-    Returns:
-        Whether it has ended, or never was.
+    It keeps the lock, which is removed.
 
     Raises:
         OSError: The file cannot be opened.

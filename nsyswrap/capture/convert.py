@@ -73,11 +73,7 @@ def import_recorded(nsys: Nsys, unfinished: Path, report: Path, progress: Progre
 def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = silent) -> None:
     """Export a report to SQLite; an existing export is replaced and not trusted.
 
-    Args:
-        nsys: The nsys to use; it must not be older than the one that wrote the report.
-        report: A ``.nsys-rep``.
-        target: The SQLite file to write, readable by its owner only.
-        progress: Called with the share that is done.
+    The nsys must not be older than the one that wrote the report. Only its owner can read the target.
 
     Raises:
         ExportError: The report does not exist, nsys cannot read it, or there is no space for the export.

@@ -101,7 +101,14 @@ class TrainingSteps:
         import torch  # noqa: PLC0415 - the probe runs without torch as well
 
         self._torch, self._device = torch, device
-        self.plain, self.convolutions = self._plain(), self._convolutions()
+        nn = self._torch.nn
+        parts = [
+            part
+            for _ in range(LAYERS)
+            for part in (nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False), nn.BatchNorm2d(CHANNELS), nn.ReLU())
+        ]
+        pictures = self._torch.randn(PICTURES, CHANNELS, SIDE, SIDE, device=self._device)
+        self.plain, self.convolutions = self._plain(), self._step(nn.Sequential(*parts), pictures)
         for _ in range(WARM_UP):
             self.plain()
             self.convolutions()
@@ -127,15 +134,6 @@ class TrainingSteps:
         parts = [part for _ in range(LAYERS) for part in (nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU())]
         return self._step(nn.Sequential(*parts), self._torch.randn(ROWS, WIDTH, device=self._device))
 
-    def _convolutions(self) -> Call:
-        nn = self._torch.nn
-        parts = [
-            part
-            for _ in range(LAYERS)
-            for part in (nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False), nn.BatchNorm2d(CHANNELS), nn.ReLU())
-        ]
-        return self._step(nn.Sequential(*parts), self._torch.randn(PICTURES, CHANNELS, SIDE, SIDE, device=self._device))
-
     def _step(self, model: Any, batch: Any) -> Call:  # noqa: ANN401 - torch is not typed
         model = model.to(self._device)
         optimizer = self._torch.optim.SGD(model.parameters(), 1e-3)
@@ -154,8 +152,7 @@ class TrainingSteps:
 def _longest(ends: list[float]) -> float:
     """Return how many times the mean the time from one launch to the next is, in 19 of 20 cases at most.
 
-    Args:
-        ends: When the calls ended, ascending, in any unit.
+    ``ends`` are when the calls ended, ascending, in any unit.
     """
     pieces = [end - begin for begin, end in pairwise(ends)]
     if len(pieces) < 2 or ends[-1] <= ends[0]:  # noqa: PLR2004 - quantiles need two
@@ -199,12 +196,7 @@ class Work:
 def block(call: Call, before: Call, settle: Call, pace: Call, calls: int) -> Block:
     """Return the median length of a call, and that of some work timed before the block, in ns.
 
-    Args:
-        call: The call.
-        before: What runs before each call; outside of the times.
-        settle: Runs after the block, outside of the times.
-        pace: The work that shows how fast the machine is.
-        calls: How many calls.
+    What runs before each call, and what settles the block after it, is outside of the times.
     """
     paces = [_length(pace) for _ in range(PACES)]
     lengths = []
@@ -231,7 +223,15 @@ def range_kinds() -> Iterator[tuple[str, Call]]:
     try:
         sink = connected(os.environ)
     except (LookupError, OSError, AttributeError):
-        yield "range", _empty_call()
+        # Two calls through ctypes cost what those of a range cost without a profiler.
+        function = ctypes.PYFUNCTYPE(None)(("Py_IsInitialized", ctypes.pythonapi))
+        given = ctypes.c_void_p.from_param(1), ctypes.c_void_p.from_param(1)
+
+        def both() -> None:
+            function(*given)
+            function(*given)
+
+        yield "range", both
         yield "mark", lambda: None
         return
     domain, described, start, end = sink.domain, sink.described("range", 0), sink.start, sink.end
@@ -244,18 +244,6 @@ def range_kinds() -> Iterator[tuple[str, Call]]:
 
     marks.watch(mark.__code__, TOKENIZER)
     yield "mark", mark
-
-
-def _empty_call() -> Call:
-    """Return two calls through ctypes, which cost what those of a range cost without a profiler."""
-    function = ctypes.PYFUNCTYPE(None)(("Py_IsInitialized", ctypes.pythonapi))
-    given = ctypes.c_void_p.from_param(1), ctypes.c_void_p.from_param(1)
-
-    def both() -> None:
-        function(*given)
-        function(*given)
-
-    return both
 
 
 def os_kinds() -> Iterator[tuple[str, Call]]:

@@ -209,8 +209,7 @@ class Cuda:
 def runtimes(places: Iterable[str] | None = None) -> Iterator[str]:
     """Yield the paths of the CUDA runtimes of this machine: those of this Python first, then those of the system.
 
-    Args:
-        places: Folders of packages; None for those of this Python.
+    ``places`` are folders of packages; None for those of this Python.
     """
     for place in map(Path, sys.path if places is None else places):
         if place.is_dir():

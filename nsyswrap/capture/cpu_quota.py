@@ -46,11 +46,7 @@ def find_quota(process: int, proc: Path = PROC, mounts: Path = MOUNTS) -> Quota 
 def group_folders(process: int, controller: str, proc: Path = PROC, mounts: Path = MOUNTS) -> Iterator[Path]:
     """Yield the folders of a process's control group, and of all groups above it.
 
-    Args:
-        process: The process.
-        controller: What the group limits, such as "cpu" or "memory".
-        proc: Where the kernel's process files are.
-        mounts: Where control groups are mounted.
+    The controller is what the group limits, such as "cpu" or "memory".
     """
     try:
         lines = (proc / str(process) / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -28,7 +28,6 @@ from nsyswrap.hardware.profiler_cost import LAUNCH, SLOWDOWN
 RANGE = "nsyswrap self-test"
 
 _WITH_RANGE = f"import nvtx\nwith nvtx.annotate({RANGE!r}): pass"
-_WITHOUT_RANGE = "pass"
 
 
 # A capture of one minute of training and its export take some 100 MB; below this even a short one may not fit.
@@ -63,12 +62,10 @@ class Check:
 def self_test(nsys: Nsys) -> Check:
     """Record a program with one NVTX range, export the capture, and look for the range.
 
-    Returns:
-        The check: failed if there is no report, no export, or no range in it; a warning if the Python package nvtx is
-        not installed, so that no range could be sent.
+    It is a warning if the Python package nvtx is not installed, so that no range could be sent.
     """
     version = nvtx_version()
-    program = _WITH_RANGE if version else _WITHOUT_RANGE
+    program = _WITH_RANGE if version else "pass"
     try:
         with private_folder() as folder:
             options = CaptureOptions(
@@ -129,11 +126,7 @@ class Machine:
 
 
 def run_checks(machine: Machine | None = None) -> Iterator[Check]:
-    """Run the checks, in order, and yield each result as soon as it is known.
-
-    Args:
-        machine: What to check; None for this machine.
-    """
+    """Run the checks, in order, and yield each result as soon as it is known."""
     machine = this_machine() if machine is None else machine
     for check in CHECKS:
         yield check(machine)
@@ -176,9 +169,8 @@ def check_importer(machine: Machine) -> Check:
     return Check("importer", Status.OK, "it starts and finds its libraries")
 
 
-def check_gpu(machine: Machine) -> Check:
+def check_gpu(_machine: Machine) -> Check:
     """Check that there is a GPU and a driver."""
-    del machine
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         output = output_of(query, timeout_s=_TOOL_TIMEOUT_S)
@@ -228,9 +220,8 @@ def check_gpu_metrics(machine: Machine) -> Check:
     return Check("GPU counters", Status.OK, "allowed")
 
 
-def check_disk(machine: Machine) -> Check:
+def check_disk(_machine: Machine) -> Check:
     """Check that the working folder has space for a capture and its export."""
-    del machine
     free_bytes = shutil.disk_usage(Path.cwd()).free
     status = Status.OK if free_bytes >= _LOW_BYTES else Status.WARNING
     status = Status.FAILED if free_bytes < _TOO_LOW_BYTES else status
@@ -238,9 +229,8 @@ def check_disk(machine: Machine) -> Check:
     return Check("disk", status, f"{free_bytes / 1e9:.1f} GB free in the working folder", remedy)
 
 
-def check_temporary(machine: Machine) -> Check:
+def check_temporary(_machine: Machine) -> Check:
     """Check that nsys can use the temporary folder for its data and its sockets."""
-    del machine
     try:
         folder = tempfile.gettempdir()
         free_bytes = shutil.disk_usage(folder).free
@@ -256,9 +246,8 @@ def check_temporary(machine: Machine) -> Check:
     return Check("temporary folder", Status.OK, f"{folder}, {free_bytes / 1e9:.1f} GB free")
 
 
-def check_nvtx(machine: Machine) -> Check:
+def check_nvtx(_machine: Machine) -> Check:
     """Check that the Python package nvtx is installed, with which programs mark their phases."""
-    del machine
     version = nvtx_version()
     if not version:
         detail = "the Python that runs nsyswrap has no package nvtx"

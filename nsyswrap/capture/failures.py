@@ -26,11 +26,7 @@ from nsyswrap.capture.run_dir import quoted_output
 def no_report(
     run: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: Path | None, places: tuple[Path, Path]
 ) -> CaptureError:
-    """Return the error for a run without a report.
-
-    Returns:
-        The error, with the most likely cause and one remedy.
-    """
+    """Return the error for a run without a report, with the most likely cause and one remedy."""
     kept = f". The recorded data is kept in {unfinished}, which the Nsight Systems GUI may open" if unfinished else ""
     full = full_disk(places if run.started else (*places, SHARED_MEMORY)) or _was_full(run, places)
     if full is not None:
@@ -120,11 +116,7 @@ def import_failed(nsys: Nsys, unfinished: Path, reason: str) -> CaptureError:
 
 
 def export_failed(nsys: Nsys, report: Path, target: Path, reason: str) -> ExportError:
-    """Return the error for a report that cannot be exported.
-
-    Returns:
-        The error, with the most likely cause and one remedy.
-    """
+    """Return the error for a report that cannot be exported, with the most likely cause and one remedy."""
     if says_full(reason) or "disk is full" in reason:
         return ExportError(
             f"{report} cannot be exported: the disk of {target.parent} is full ({free_text(target.parent)})",
@@ -160,11 +152,8 @@ def recorder_of(path: Path, reason: str) -> tuple[int, ...]:
     """Return the version of the nsys that recorded a report; empty if that is unknown.
 
     The report begins with it, but some releases write a number of their build there: seen with the nsys 2025.3.1 of
-    Nsight Compute. Then nsys may name the version, or the ``run.json`` beside the report.
-
-    Args:
-        path: A ``.nsys-rep``.
-        reason: The output of the nsys that cannot read it.
+    Nsight Compute. Then nsys may name the version, or the ``run.json`` beside the report. The reason is the output of
+    the nsys that cannot read it.
     """
     start = b""
     with suppress(OSError), path.open("rb") as file:

@@ -29,6 +29,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from nsyswrap.base.errors import CaptureError
@@ -238,17 +239,14 @@ def _end_what_nsys_left(call: ForegroundCall, excluded: frozenset[int]) -> None:
     The agent of nsys 2023.4.4 writes the report itself if nsys is killed, so it may go on as long as its files grow.
     """
     began, growth = time.monotonic(), Growth(call.run_dir)
-    while (left := _agents(call.run_dir, excluded)) and growth.quiet_s() < 2 * _AGENT_S:
+    # The processes of nsys have the private folder as TMPDIR, and the program has its own value.
+    agents = partial(with_variable, "TMPDIR", str(call.run_dir.folder))
+    while (left := agents(descendants(os.getpid(), excluded))) and growth.quiet_s() < 2 * _AGENT_S:
         if growth.quiet_s() > _AGENT_S or time.monotonic() - began > call.limits.collect_s:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)
-
-
-def _agents(run_dir: RunDir, excluded: frozenset[int]) -> list[int]:
-    """Return the processes of nsys: they have the private folder as TMPDIR, and the program has its own value."""
-    return with_variable("TMPDIR", str(run_dir.folder), descendants(os.getpid(), excluded))
 
 
 @dataclass(slots=True)
@@ -458,9 +456,7 @@ class _Run:
     def _write(self, progress: Progress, before: int) -> None:
         """Wait until nsys has written its report, as long as its files keep growing.
 
-        Args:
-            progress: Called with the share that is done.
-            before: How many ending signals arrived while the program ran.
+        ``before`` is how many ending signals arrived while the program ran.
         """
         orphaned = self.orphaned or self.program_code is not None
         self.lost_launcher = orphaned and self.process.poll() is None
@@ -494,10 +490,11 @@ class _Run:
 
     def _check_growth(self, quiet_s: float, *, late: bool) -> None:
         """Give a hint if nsys has written nothing for a while; raise an error if that is long, or the disk is full."""
-        if quiet_s > self.call.limits.full_s and (full := self._full_disk()) is not None:
-            raise CaptureError(
-                f"the disk of {full} is full ({free_text(full)}), so nsys wrote no report", hint=DISK_FULL_HINT
-            )
+        for folder in (self.call.run_dir.folder, self.call.run_dir.out):
+            if quiet_s > self.call.limits.full_s and is_below(folder, FULL_BYTES):
+                raise CaptureError(
+                    f"the disk of {folder} is full ({free_text(folder)}), so nsys wrote no report", hint=DISK_FULL_HINT
+                )
         patience = self.call.limits.grace_s if late else self.call.limits.silence_s
         if quiet_s > patience:
             printed = quoted_output(self.call.run_dir.nsys_output())
@@ -510,11 +507,6 @@ class _Run:
                 f"the program has ended, but nsys has written nothing for {self.call.limits.hint_s:g} s. "
                 "Ctrl-C ends the wait and keeps what was recorded"
             )
-
-    def _full_disk(self) -> Path | None:
-        """Return the folder of nsys's files whose disk is full; None if there is space."""
-        folders = (self.call.run_dir.folder, self.call.run_dir.out)
-        return next((each for each in folders if is_below(each, FULL_BYTES)), None)
 
     def _code(self) -> int:
         """Return the program's exit code: from the program itself if it became our child, else from nsys.

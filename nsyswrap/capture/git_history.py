@@ -69,9 +69,7 @@ def committed_s(commit: str, folder: Path) -> int | None:
 def commits_in(revisions: str, folder: Path) -> tuple[str, ...]:
     """Return the ids of the commits that a range has, the newest first.
 
-    Args:
-        revisions: As git writes it, such as "main~10..main" or "v1.2..".
-        folder: A folder of the repository.
+    The revisions are as git writes them, such as "main~10..main" or "v1.2..".
 
     Raises:
         UsageError: Git does not know the range, or there is no git.

@@ -145,9 +145,7 @@ class Inherited:
 def inherited(environ: Mapping[str, str], umask: int | None = None) -> Inherited:
     """Return what a program inherits from this process.
 
-    Args:
-        environ: Its environment.
-        umask: The umask that this process was started with; None for the present one.
+    The umask is the one that this process was started with; None for the present one.
     """
     return Inherited(
         tmpdir=environ.get("TMPDIR", ""),

@@ -47,9 +47,6 @@ _LISTED = re.compile(r"^'[^']+' ([^\s/]+\.deb) (\d+) SHA256:([0-9a-f]{64})\s*$",
 def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
     """Return the nsys of this machine; install one if there is none or if its importer lacks libraries.
 
-    Returns:
-        The existing or the new nsys.
-
     Raises:
         NsyswrapError: ``NSYSWRAP_NSYS`` is wrong, or nsys cannot be installed.
     """
@@ -74,19 +71,17 @@ def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
 def install(root: Path, notify: Callable[[str], None], distribution: Distribution | None = None) -> Path:
     """Install nsys into a folder of the user, and return its path.
 
-    Args:
-        root: The folder with one folder for each version; created if missing.
-        notify: Called with each message for the user, the licence notice first.
-        distribution: The distribution whose packages to use; None for that of this machine.
-
-    Returns:
-        The nsys program.
+    ``root`` has one folder for each version. ``notify`` gets each message for the user, the licence notice first.
 
     Raises:
         NsyswrapError: There is no apt, network, package or disk space, or the new nsys does not start.
     """
     distribution = this_distribution() if distribution is None else distribution
-    notify(licence_notice(distribution, root))
+    notify(
+        f"nsys is software of NVIDIA, under NVIDIA's End User License Agreement. {distribution.name} packages it in "
+        f"{distribution.restricted}; it will be downloaded into {root}. The licence is EULA.txt.gz in the package, "
+        "and is kept in the folder 'licence' beside nsys. By using nsys you accept it."
+    )
     with _ends_with_its_children(), _disk_errors(root), _locked(root):
         free_bytes = shutil.disk_usage(root).free
         if free_bytes < NEEDED_BYTES:
@@ -104,21 +99,17 @@ def install(root: Path, notify: Callable[[str], None], distribution: Distributio
         try:
             notify("Unpacking")
             version = build_tree(packages, build, apt.download)
-            target = _move(build, root / version)
+            target = root / version
+            old = target.with_name(f".old-{os.getpid()}")
+            if target.exists():
+                target.rename(old)
+            build.rename(target)
+            shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(build, ignore_errors=True)
         shutil.rmtree(fetch, ignore_errors=True)
     notify(f"Installed nsys {version} in {target}; its licence is in {target / 'licence'}")
     return next(target.glob("target-linux-*/nsys"))
-
-
-def licence_notice(distribution: Distribution, root: Path) -> str:
-    """Return the notice about nsys's licence, with the source and the target of the installation."""
-    return (
-        f"nsys is software of NVIDIA, under NVIDIA's End User License Agreement. {distribution.name} packages it in "
-        f"{distribution.restricted}; it will be downloaded into {root}. The licence is EULA.txt.gz in the "
-        "package, and is kept in the folder 'licence' beside nsys. By using nsys you accept it."
-    )
 
 
 class Apt:
@@ -225,7 +216,7 @@ def sources_text(distribution: Distribution, mirror: str, keyring: Path, archite
     Libraries of a newer release may need a newer C library, so they are not taken from there.
     """
     stanzas = [(release, distribution.restricted) for release in distribution.nsys_releases]
-    stanzas.append((distribution.codename, distribution.main))
+    stanzas.append((distribution.codename, "main"))
     return "\n".join(
         f"Types: deb\nURIs: {mirror}\nSuites: {suite}\nComponents: {component}\n"
         f"Architectures: {architecture}\nSigned-By: {keyring}\n"
@@ -263,16 +254,6 @@ def _architecture() -> str:
         return output_of(["dpkg", "--print-architecture"], timeout_s=30).stdout.strip()
     except OSError as error:
         raise NsyswrapError("setup needs dpkg, which is not installed", hint=GET_NSYS_FROM_NVIDIA) from error
-
-
-def _move(build: Path, target: Path) -> Path:
-    """Move a finished tree to its place; an older one of the same version is removed."""
-    old = target.with_name(f".old-{os.getpid()}")
-    if target.exists():
-        target.rename(old)
-    build.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
-    return target
 
 
 @contextmanager

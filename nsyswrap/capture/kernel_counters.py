@@ -201,8 +201,7 @@ def count_kernels(ncu: Ncu, request: CounterRequest) -> CounterResult:
 def chosen_metrics(lists: Iterable[frozenset[str]]) -> tuple[str, ...]:
     """Return the metrics to request: opcode counts if ncu has them for these GPUs, else the counters of the pipe.
 
-    Args:
-        lists: Names of available counters; read only until one holds opcode counts.
+    The lists are read only until one holds opcode counts.
     """
     available: set[str] = set()
     for names in lists:

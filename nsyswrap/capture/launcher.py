@@ -117,9 +117,7 @@ def _launcher(pid: int) -> tuple[int, str] | None:
 def chosen_ranks(text: str | None, size: int) -> tuple[int, ...]:
     """Return the ranks to record.
 
-    Args:
-        text: The value of ``--ranks``: ``all``, or numbers and ranges such as ``0,3`` or ``0-7``; None for the default.
-        size: The number of ranks.
+    The text is that of ``--ranks``: ``all``, or numbers and ranges such as ``0,3`` or ``0-7``; None for the default.
 
     Raises:
         UsageError: The text is no list of ranks, or names one that the job does not have.

@@ -62,9 +62,7 @@ Nsys = RunningProgram
 def program_at(path: Path, source: str) -> RunningProgram | None:
     """Return the program at a path, or None if its ``--version`` prints none.
 
-    Args:
-        path: The program; a relative path is made absolute.
-        source: Where it was found, for messages.
+    A relative path is made absolute. The source is where it was found, for messages.
     """
     try:
         output = output_of([path.absolute(), "--version"], timeout_s=_VERSION_TIMEOUT_S)
@@ -98,14 +96,11 @@ def version_in(text: str) -> tuple[int, ...]:
 
 
 def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Nsys:
-    """Return the nsys to use.
+    """Return the nsys to use: the first that runs and is complete, else the first that runs.
 
     The search order: the variable ``NSYSWRAP_NSYS``, ``PATH``, the folders of NVIDIA's installers, of CUDA toolkits and
     of the distribution, the copy inside Nsight Compute, the one that ``nsyswrap setup`` installed. An nsys whose
     importer lacks libraries is used only if there is no other, because it runs the program but writes no report.
-
-    Returns:
-        The first that runs and is complete, else the first that runs.
 
     Raises:
         NsysNotFoundError: ``NSYSWRAP_NSYS`` does not name a working nsys, or there is none.
@@ -173,11 +168,7 @@ def _found(environ: Mapping[str, str], root: Path) -> Iterator[Nsys]:
 
 
 def missing_libraries(program: Path) -> tuple[str, ...]:
-    """Return the libraries that a program needs and the dynamic linker does not find.
-
-    Returns:
-        Sorted names, such as ``libssh.so.4``; empty if all are found or there is no ``ldd``.
-    """
+    """Return the libraries that a program needs and the dynamic linker does not find, sorted; empty without ``ldd``."""
     try:
         text = output_of(["ldd", program], timeout_s=_LDD_TIMEOUT_S).stdout
     except (OSError, TimeoutError):

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -139,7 +139,7 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
     on_hint: Callable[[str], None] = lambda _hint: None,
     on_state: Callable[[StepState], None] = lambda _state: None,
 ) -> CaptureResult:
-    """Run a program under nsys and export the capture.
+    """Run a program under nsys and export the capture; return the new report and its export.
 
     Ctrl-C and other ending signals go to the program, and the recorded data is kept; a second one ends everything.
 
@@ -151,9 +151,6 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
         on_recorded: Called with the capture and its folder before it is exported, to write what belongs to it.
         on_hint: Called with a sentence for the user when the program or nsys does not go on.
         on_state: Called when a program that records its own steps has got further.
-
-    Returns:
-        The capture: a new report and its export.
 
     Raises:
         CommandNotFoundError: The program does not exist.
@@ -209,7 +206,8 @@ def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
 ) -> _Attempt | None:
     """Run the program under nsys once; return None if it ended well before its recording began, and is to run again."""
     with private_folder() as temporary:
-        _check_space(temporary.parent, private.parent)
+        if (full := full_disk((temporary.parent, private.parent))) is not None:
+            raise CaptureError(f"nsys cannot record: {full}", hint=DISK_FULL_HINT)
         link = private / TEMPORARY_LINK
         link.unlink(missing_ok=True)
         link.symlink_to(temporary, target_is_directory=True)
@@ -271,13 +269,6 @@ def _recorded_steps(injection: Injection, watch: StepWatch) -> dict[str, object]
     }
 
 
-def _check_space(*folders: Path) -> None:
-    """Check that nsys can write its files, before a program runs for hours."""
-    full = full_disk(folders)
-    if full is not None:
-        raise CaptureError(f"nsys cannot record: {full}", hint=DISK_FULL_HINT)
-
-
 def _reserved(options: CaptureOptions, place: Path | None) -> AbstractContextManager[Path]:
     """Return the block in which the folder for the result is reserved, by its caller or here."""
     if place is not None:
@@ -328,7 +319,8 @@ def resolved_command(options: CaptureOptions) -> tuple[str, ...]:
         raise UsageError("there is no command to profile", hint=_WHAT_TO_GIVE)
     name, *arguments = options.command
     cwd = options.cwd or Path.cwd()
-    path = str(cwd / name) if os.sep in name else shutil.which(name, path=_search_path(options))
+    folders = dict(options.environment).get("PATH", os.environ.get("PATH"))
+    path = str(cwd / name) if os.sep in name else shutil.which(name, path=folders)
     # Path.exists() raises for names that are too long.
     if path is None or not os.path.exists(path):  # noqa: PTH110
         if os.path.isdir(cwd / name):  # noqa: PTH112
@@ -432,8 +424,13 @@ def _keep_report(
     notes: tuple[str, ...] = ()
     if not (report.is_file() and report.stat().st_size):
         written = (*files_below(private), *files_below(temporary))
-        unfinished = [path for path in written if path.suffix == ".qdstrm"]
-        notes = _report_of_recorded(unfinished[:1], private, nsys)
+        unfinished = next((path for path in written if path.suffix == ".qdstrm"), None)
+        if unfinished is not None:
+            # nsys 2023.4.4 on a busy machine left a program that ended while it stopped so, in 1 of 1,000 runs.
+            move_recorded(unfinished, private / UNFINISHED_NAME)
+            with suppress(CaptureError):
+                import_recorded(nsys, private / UNFINISHED_NAME, private / REPORT_NAME)
+                notes = ("nsys could not write its report at once; a second attempt did",)
         if not notes:
             kept = private.parent / UNFINISHED_NAME if unfinished else None
             raise no_report(run, options, nsys, kept, (temporary.parent, private.parent))
@@ -444,19 +441,6 @@ def _keep_report(
             target.touch(mode=0o600)
             target.write_text(json.dumps(samples, separators=(",", ":")), encoding="utf-8")
     return notes
-
-
-def _report_of_recorded(unfinished: Sequence[Path], private: Path, nsys: Nsys) -> tuple[str, ...]:
-    """Make a report of recorded data and return a note on it; nothing where there is no data, or it stays unreadable.
-
-    nsys 2023.4.4 on a busy machine left a program that ended while it stopped without a report, in 1 of 1,000 runs.
-    """
-    for path in unfinished:
-        move_recorded(path, private / UNFINISHED_NAME)
-        with suppress(CaptureError):
-            import_recorded(nsys, private / UNFINISHED_NAME, private / REPORT_NAME)
-            return ("nsys could not write its report at once; a second attempt did",)
-    return ()
 
 
 def _notes(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
@@ -480,7 +464,3 @@ def _ending_note(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
     if run.code == CaptureError.exit_code and early_death(run) is not None:
         return ("The exit code of the program is unknown",)
     return (f"The program ended with exit code {run.code}",) if run.code else ()
-
-
-def _search_path(options: CaptureOptions) -> str | None:
-    return dict(options.environment).get("PATH", os.environ.get("PATH"))

@@ -111,10 +111,7 @@ class Invocation:
 def profile_invocation(
     options: CaptureOptions, nsys: Nsys, capabilities: Capabilities, run_dir: RunDir, program: Sequence[str]
 ) -> Invocation:
-    """Return the command line of ``nsys profile``.
-
-    Returns:
-        The command line, with a note for each trace that was left out.
+    """Return the command line of ``nsys profile``, with a note for each trace that was left out.
 
     Raises:
         UsageError: An option needs a flag that this nsys does not have, or its value is invalid.
@@ -126,12 +123,15 @@ def profile_invocation(
         for trace in options.traces
         if trace not in traces
     )
+    # By default nsys kills the program when the recording ends, and waits for every process that the program started,
+    # such as a daemon that never ends. The session gets a name so that the recording can be stopped from outside.
+    wanted = (("--session-new", run_dir.session), ("--kill", "none"), ("--wait", "primary"))
     flags = [
         ("--trace", ",".join(traces) or "none"),
         ("--sample", options.sample),
         ("--cpuctxsw", options.context_switches),
         *_optional_flags(options, capabilities),
-        *_session_flags(run_dir, capabilities),
+        *[(flag, value) for flag, value in wanted if flag in capabilities.profile_flags],
     ]
     missing = [flag for flag, _ in flags if flag not in capabilities.profile_flags]
     if missing:
@@ -145,13 +145,8 @@ def profile_invocation(
 def export_command(nsys: Nsys, capabilities: Capabilities, report: Path, target: Path) -> tuple[str, ...]:
     """Return the command line of ``nsys export`` to SQLite.
 
-    If nsys can, it also exports the payloads of ranges, which hold the stacks of Python samples.
-
-    Args:
-        nsys: The nsys to run.
-        capabilities: Its flags.
-        report: The ``.nsys-rep`` to read.
-        target: The SQLite file to write; an existing file is replaced.
+    If nsys can, it also exports the payloads of ranges, which hold the stacks of Python samples. An existing target is
+    replaced.
     """
     argv = [str(nsys.path), "export", "--type=sqlite", f"--output={target}", "--force-overwrite=true"]
     wanted = ("--include-json", "--include-blobs", "--lazy")
@@ -195,23 +190,18 @@ def _check(options: CaptureOptions) -> None:
     for name, value, allowed in choices:
         if value not in allowed:
             raise UsageError(f"{name}: {value!r} is not a valid value", hint=f"Choose one of {', '.join(allowed)}")
-    _check_steps(options.steps)
+    first, _, end = options.steps.partition(":")
+    is_number = _STEPS.fullmatch(options.steps) is not None and int(first) < int(end or 2 * int(first))
+    names_steps = is_number or options.steps in {"", ALL_STEPS, LATER}
+    if not names_steps:
+        raise UsageError(
+            f"--steps {options.steps!r} names no steps", hint="Write it as --steps 30, --steps 200:230 or --steps all"
+        )
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if field.name.endswith(("_s", "_hz")) and value is not None and not 0 <= value < math.inf:
             wrong = "less than 0" if value < 0 else "not a finite number"
             raise UsageError(f"{field.name.rpartition('_')[0].replace('_', ' ')} is {value}, {wrong}")
-
-
-def _check_steps(text: str) -> None:
-    """Check that a text names at least one step."""
-    first, _, end = text.partition(":")
-    is_number = _STEPS.fullmatch(text) is not None and int(first) < int(end or 2 * int(first))
-    names_steps = is_number or text in {"", ALL_STEPS, LATER}
-    if not names_steps:
-        raise UsageError(
-            f"--steps {text!r} names no steps", hint="Write it as --steps 30, --steps 200:230 or --steps all"
-        )
 
 
 def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list[tuple[str, str]]:
@@ -237,16 +227,6 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
     if options.pytorch:
         flags.append(("--pytorch", options.pytorch))
     return flags
-
-
-def _session_flags(run_dir: RunDir, capabilities: Capabilities) -> list[tuple[str, str]]:
-    """Return the flags with which nsys neither kills the program nor waits for its background processes.
-
-    By default nsys kills the program when the recording ends, and waits for every process that the program started,
-    such as a daemon that never ends. The session gets a name so that the recording can be stopped from outside.
-    """
-    wanted = (("--session-new", run_dir.session), ("--kill", "none"), ("--wait", "primary"))
-    return [(flag, value) for flag, value in wanted if flag in capabilities.profile_flags]
 
 
 def _range_flags(capture_range: str, end: str) -> list[tuple[str, str]]:

@@ -89,9 +89,8 @@ class Probe:
 def run_probes(prefixes: Sequence[Sequence[str]], folder: Path) -> list[Times]:
     """Run the program once with each prefix before its command, all at the same time, and return the times of each.
 
-    Args:
-        prefixes: Words before the command; none for a run alone, which also counts the launches of its steps.
-        folder: A private folder with a short path, for the socket.
+    A run alone has no words before the command, and also counts the launches of its steps. The folder is private and
+    has a short path, for the socket.
 
     Raises:
         OSError: A program ended early or could not be started.

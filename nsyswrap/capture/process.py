@@ -50,17 +50,10 @@ def output_of(
     cwd: Path | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> Output:
-    """Run a tool without a terminal, in its own session, and return its output.
+    """Run a tool without a terminal, in its own session, and return its exit code and output.
 
-    Args:
-        argv: Program and arguments; no shell is involved.
-        timeout_s: Seconds after which the tool and its children are killed.
-        env: Its environment; None for ours.
-        cwd: Its working folder; None for ours.
-        on_stderr: Called with each piece of standard error as it arrives, for progress.
-
-    Returns:
-        Its exit code and output.
+    After ``timeout_s`` the tool and its children are killed. ``on_stderr`` gets each piece of standard error as it
+    arrives.
 
     Raises:
         TimeoutError: It ran longer than ``timeout_s``.

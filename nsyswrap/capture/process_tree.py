@@ -46,14 +46,9 @@ def children_by_parent() -> dict[int, list[int]]:
 
 
 def descendants(pid: int, excluded: frozenset[int] = frozenset()) -> list[int]:
-    """Return the living descendants of a process.
+    """Return the ids of the living descendants of a process, parents before their children.
 
-    Args:
-        pid: The process.
-        excluded: Processes to leave out, with their descendants.
-
-    Returns:
-        Process ids, parents before their children.
+    Those that are excluded are left out with their descendants.
     """
     children = children_by_parent()
     pids: list[int] = []
@@ -104,14 +99,9 @@ def with_variable(name: str, value: str, candidates: list[int]) -> list[int]:
 
 
 def outer_pid(inner: int, candidates: list[int]) -> int | None:
-    """Return the process id in our namespace of a process with a given id in its own process namespace.
+    """Return the process id in our namespace of a process with a given id in its own; None if no candidate matches.
 
-    Args:
-        inner: The id in its own namespace.
-        candidates: Ids, in our namespace, of the processes to search.
-
-    Returns:
-        The id in our namespace, or None if no candidate matches.
+    Both ids are of one process: ``inner`` in its own namespace.
     """
     for pid in candidates:
         with contextlib.suppress(OSError):
@@ -151,14 +141,9 @@ def start_time(pid: int) -> str:
 
 
 def kill_all(pid: int, excluded: frozenset[int]) -> bool:
-    """Kill all descendants of a process, including those that they start meanwhile.
+    """Kill all descendants of a process, including those that they start meanwhile; return whether none is left.
 
-    Args:
-        pid: The process.
-        excluded: Processes to leave running, with their descendants.
-
-    Returns:
-        Whether none is left.
+    Those that are excluded go on, with their descendants.
     """
     quiet_rounds = 0
     for _ in range(_KILL_ROUNDS):

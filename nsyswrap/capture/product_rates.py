@@ -43,10 +43,8 @@ _LEFT_OUT = frozenset({
 def product_rates(python: Sequence[str], announce: Callable[[], object], *, kept_only: bool = False) -> dict[str, Any]:
     """Return the rates, as `run.json` keeps them: measured now, or kept from an earlier measurement.
 
-    Args:
-        python: The Python of the program, with its arguments; empty where it is not known.
-        announce: Called before a measurement.
-        kept_only: Measure nothing: other ranks of the job use the same machine.
+    ``announce`` is called before a measurement. With ``kept_only`` nothing is measured: other ranks of the job use the
+    same machine.
 
     Returns:
         ``conditions``, ``gpu``, ``multiprocessors`` and ``rates``: the lowest, the usual and the highest of each kind,

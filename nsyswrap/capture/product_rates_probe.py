@@ -71,8 +71,7 @@ class Calls:
     def kinds(self, capability: tuple[int, int]) -> Iterator[tuple[str, list[tuple[int, Call]]]]:
         """Yield each kind with its calls: the operations or bytes of a call, and the call.
 
-        Args:
-            capability: Compute capability of the GPU: older ones have fewer kinds.
+        GPUs of an older compute capability have fewer kinds.
         """
         torch = self._torch
         yield "memory", [self._copy()]

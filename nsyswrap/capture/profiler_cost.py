@@ -63,12 +63,8 @@ def profiler_cost(
 ) -> dict[str, Any]:
     """Return what nsys adds to each call, as `run.json` keeps it: measured now, or kept from an earlier measurement.
 
-    Args:
-        options: What is recorded.
-        nsys: The nsys that records.
-        announce: Called before a measurement, which takes some seconds.
-        again: Measure even if a measurement is kept.
-        kept_only: Measure nothing: other ranks of the job use the same machine.
+    ``announce`` is called before a measurement, which takes some seconds. With ``kept_only`` nothing is measured: other
+    ranks of the job use the same machine.
 
     Returns:
         ``conditions``, ``calls``, ``pace`` and ``armed``. ``calls`` has ``low_ns``, ``usual_ns``, ``high_ns`` and
@@ -146,10 +142,8 @@ def _timed(run: Times) -> list[str]:
 def _under_nsys(options: CaptureOptions, nsys: Nsys, folder: Path) -> tuple[str, ...]:
     """Return the command line of nsys that records a program with these options.
 
-    Args:
-        options: How to record; with a range that the program never begins, nsys stays armed.
-        nsys: The nsys that records.
-        folder: A new folder for this run. nsys's session has its name, which no other run on the machine may have.
+    With a range that the program never begins, nsys stays armed. Its session has the name of the folder, which no other
+    run on the machine may have.
     """
     folder.mkdir()
     run_dir = RunDir(folder)
@@ -191,12 +185,8 @@ def _launches_of_steps(launch: Mapping[str, Any], alone: Times, recorded: Times)
     """Return what nsys adds to the launches of training steps, by kind; nothing where no steps were timed.
 
     The step of linear layers has launches of one kind and gives their cost. In the step of convolutions that cost is
-    taken from all other launches, and the rest belongs to those of the convolutions.
-
-    Args:
-        launch: What it adds to a launch without PyTorch: the least, and how long the call takes alone.
-        alone: The times without nsys, with the number of launches.
-        recorded: The times under nsys.
+    taken from all other launches, and the rest belongs to those of the convolutions. ``launch`` is what it adds to a
+    launch without PyTorch: the least, and how long the call takes alone.
     """
     counts = {kind: _launches(alone, step) for kind, step in STEP_OF.items()}
     if not all(counts.values()) or not all(step in run for step in STEP_OF.values() for run in (alone, recorded)):
@@ -263,16 +253,13 @@ def pace_range(runs: Sequence[Times]) -> dict[str, int]:
 
     The extremes of a few blocks may be errors, so one block in twenty is left out on each side; nothing of too few.
     """
-    paces = sorted(pace for run in runs for pace in _paces(run))
+    paces = sorted(
+        pace for run in runs for settings in run.values() for blocks in settings.values() for _, pace in blocks if pace
+    )
     if len(paces) < FEWEST_PACES:
         return {}
     cut = len(paces) // FEWEST_PACES
     return {"fastest_ns": round(paces[cut]), "slowest_ns": round(paces[-1 - cut])}
-
-
-def _paces(run: Times) -> list[float]:
-    """Return the paces of the machine in the blocks of one run."""
-    return [pace for settings in run.values() for blocks in settings.values() for _, pace in blocks if pace]
 
 
 def _cost(name: str, alone: Times, recorded: Times) -> dict[str, Any]:

@@ -27,16 +27,10 @@ def silent(phase: Phase, share: float | None) -> None:
 
 
 def share_in(output: bytes) -> float | None:
-    """Return the last percentage of nsys's progress bars.
+    """Return the last percentage of nsys's progress bars, from 0 to 1; None if there is no complete bar.
 
     nsys prints ``[1/1] [==20%   ] name.nsys-rep`` while it writes a report and ``Processing 12121 events: [=6%  ]``
-    while it exports one, each over the previous one after a carriage return.
-
-    Args:
-        output: Bytes of nsys's output; a bar that is cut off is ignored.
-
-    Returns:
-        A share from 0 to 1, or None if there is no complete bar.
+    while it exports one, each over the previous one after a carriage return. A bar that is cut off is ignored.
     """
     percents = _PERCENT.findall(output)
     return min(int(percents[-1]), 100) / 100 if percents else None

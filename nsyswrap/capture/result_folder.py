@@ -137,10 +137,8 @@ def _in_use(folder: Path, holder: Holder | None) -> FolderInUseError:
 def reserve_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Path]:
     """Reserve a folder for a result until the end of the block. A new folder in which nothing was written is removed.
 
-    Args:
-        folder: The result folder. Its parents are created; a new folder is accessible to its owner only.
-        force: Accept an existing folder with a result, to replace it.
-        next_free: If the folder is taken, create the first free one of folder-2, folder-3, ...
+    Its parents are created; only its owner can read a new folder. With ``force`` a folder with a result is replaced;
+    with ``next_free`` the first free one of folder-2, folder-3, ... is taken.
 
     Raises:
         UsageError: The folder exists and is not empty, and ``force`` is not given, or another run uses it.

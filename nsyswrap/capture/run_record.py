@@ -5,12 +5,9 @@ Paths are relative to the working folder, and the home folder becomes ``~``.
 """
 
 import fnmatch
-import importlib.metadata
 import json
 import os
-import platform
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -129,7 +126,9 @@ def run_record(
             "nsys": result.nsys.version_text,
             **program_versions(result.command),
         },
-        **_origin(result.command, cwd),
+        "git": git_state(_source_folder(result.command, cwd)),
+        "host": machine_number(),
+        "machine": machine_kind(),
         "exit_code": result.exit_code,
         "steps": dict(result.steps),
         "wall_ns": result.wall_ns,
@@ -146,11 +145,6 @@ def _shareable(measured: Mapping[str, object], cleaner: Cleaner) -> dict[str, ob
     """Return a measurement; why there is none may quote other programs, so that is cleaned."""
     failure = {FAILURE: cleaner.message(str(measured[FAILURE]))} if FAILURE in measured else {}
     return {**measured, **failure}
-
-
-def _origin(command: tuple[str, ...], cwd: Path) -> dict[str, object]:
-    """Return where the program comes from, and where it ran."""
-    return {"git": git_state(_source_folder(command, cwd)), "host": machine_number(), "machine": machine_kind()}
 
 
 def shareable_command(command: tuple[str, ...], cwd: Path, home: str) -> list[str]:
@@ -179,24 +173,12 @@ def program_versions(command: tuple[str, ...]) -> dict[str, str]:
     program = Path(command[0])
     if not re.fullmatch(r"(python|pypy)[\d.]*", program.name):
         return {}
-    if program.is_absolute() and program == Path(sys.executable):
-        return {"python": platform.python_version(), **_own_packages()}
     try:
         output = output_of([program, "-I", "-c", _VERSIONS_PROGRAM], timeout_s=_TOOL_TIMEOUT_S)
         answer = json.loads(output.stdout)
     except (OSError, TimeoutError, ValueError):
         return {}
     return {name: str(version) for name, version in answer.items() if version}
-
-
-def _own_packages() -> dict[str, str]:
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 def _source_folder(command: tuple[str, ...], cwd: Path) -> Path:

@@ -78,7 +78,15 @@ class StepWatch:
             write_xray(self.folder, self.injection.xray())
         found = self.injection.progress()
         if found or self._is_over:
-            self._show(found)
+            if self._is_over:
+                state = StepState(ENDED_PHASE)
+            else:
+                first = max(found, key=lambda each: (_ORDER.index(str(each["phase"])), _number(each, "step")))
+                phase, step = str(first["phase"]), _number(first, "step")
+                state = self._state(phase, step, _number(first, "at_ns"))
+            if state != self._shown:
+                self._shown = state
+                self.on_state(state)
         # The first batch of a loader begins a step that nothing ends where weights are updated by hand.
         if self._is_over or ran_s <= PATIENCE_S or any(each.get("has_loop", True) for each in found):
             return
@@ -97,18 +105,6 @@ class StepWatch:
     def ends_program(self) -> bool:
         """Return whether the program is to end."""
         return self.stop_after and self._is_over
-
-    def _show(self, found: Sequence[Mapping[str, object]]) -> None:
-        """Report the state of the process that has got furthest."""
-        if self._is_over:
-            state = StepState(ENDED_PHASE)
-        else:
-            first = max(found, key=lambda each: (_ORDER.index(str(each["phase"])), _number(each, "step")))
-            phase, step = str(first["phase"]), _number(first, "step")
-            state = self._state(phase, step, _number(first, "at_ns"))
-        if state != self._shown:
-            self._shown = state
-            self.on_state(state)
 
     def _state(self, phase: str, step: int, at_ns: int) -> StepState:
         """Return the state with the pace of the steps since the phase began."""

@@ -30,11 +30,8 @@ def has_collected(output: Path) -> bool:
 class Stopper:
     """Stops one recording, once.
 
-    Args:
-        command: Returns the command that stops the recording, given the program's process id; None if there is none.
-        run_dir: The private folder of the run.
-        env: The environment of nsys.
-        collect_s: How long to wait for nsys to collect the recorded data.
+    ``command`` returns the command that stops the recording, given the program's process id; None if there is none.
+    ``collect_s`` is how long nsys may collect the recorded data.
     """
 
     command: Callable[[int], Sequence[str]] | None

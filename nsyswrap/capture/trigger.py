@@ -14,9 +14,8 @@ _POLL_S = 0.2
 def trigger(folder: Path, steps: str) -> list[dict[str, int]]:
     """Ask for a recording, wait until it has ended, and return the first and the last step of each rank's.
 
-    Args:
-        folder: The folder of the run, or of a job whose ranks are recorded by themselves.
-        steps: How many steps to record; empty for as many as fit in ten seconds.
+    The folder is that of the run, or of a job whose ranks are recorded by themselves. Empty steps are as many as fit in
+    ten seconds.
 
     Raises:
         UsageError: No program with this folder waits for this, the last recording has not ended, or the program ends.

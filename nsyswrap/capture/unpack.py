@@ -57,7 +57,6 @@ class Distribution:
     Args:
         name: ``Debian`` or ``Ubuntu``, as in ``Origin`` of its Release files.
         codename: Its release, such as ``bookworm``.
-        main: The component with ordinary libraries.
         restricted: The component with nsys.
         nsys_releases: The releases to search for nsys; apt takes the newest version.
         keyrings: Possible paths of the keys of its archive.
@@ -65,17 +64,13 @@ class Distribution:
 
     name: str
     codename: str
-    main: str
     restricted: str
     nsys_releases: tuple[str, ...]
     keyrings: tuple[Path, ...]
 
 
 def this_distribution(os_release: Path = Path("/etc/os-release"), glibc: str | None = None) -> Distribution:
-    """Return the distribution of this machine.
-
-    Returns:
-        The distribution, with the releases whose nsys can run on this machine.
+    """Return the distribution of this machine, with the releases whose nsys can run on it.
 
     Raises:
         NsyswrapError: It is neither Debian nor Ubuntu, or its release is unknown.
@@ -92,7 +87,15 @@ def this_distribution(os_release: Path = Path("/etc/os-release"), glibc: str | N
         )
     if not codename:
         raise NsyswrapError(f"{os_release} does not name its release (VERSION_CODENAME)", hint=GET_NSYS_FROM_NVIDIA)
-    return _debian(codename, glibc) if name == "debian" else _ubuntu(codename)
+    if name == "debian":
+        return _debian(codename, glibc)
+    return Distribution(
+        name="Ubuntu",
+        codename=codename,
+        restricted="multiverse",
+        nsys_releases=(codename,),
+        keyrings=(Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"),),
+    )
 
 
 def mirror_of(distribution: Distribution) -> str:
@@ -144,22 +147,9 @@ def _debian(codename: str, glibc: str | None) -> Distribution:
     return Distribution(
         name="Debian",
         codename=codename,
-        main="main",
         restricted="non-free",
         nsys_releases=own if version < _TRIXIE_GLIBC or codename == "trixie" else ("trixie", codename),
         keyrings=(folder / "debian-archive-keyring.gpg", folder / "debian-archive-keyring.pgp"),
-    )
-
-
-def _ubuntu(codename: str) -> Distribution:
-    """Return an Ubuntu release. nsys is in multiverse of the same release."""
-    return Distribution(
-        name="Ubuntu",
-        codename=codename,
-        main="main",
-        restricted="multiverse",
-        nsys_releases=(codename,),
-        keyrings=(Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"),),
     )
 
 
@@ -178,15 +168,10 @@ def _apt(*arguments: str) -> str:
 
 
 def build_tree(packages: Sequence[Path], build: Path, download: Download) -> str:
-    """Unpack the packages of nsys into a tree that works in any folder.
+    """Unpack the packages of nsys into a tree that works in any folder; return the version, such as ``2023.4.4.54``.
 
-    Args:
-        packages: Package files of nsys, host and target part.
-        build: The folder to create; it must not exist.
-        download: Downloads packages by name; called for libraries that this machine lacks.
-
-    Returns:
-        The version of nsys, such as ``2023.4.4.54``.
+    The packages are those of nsys, host and target part; the folder must not exist. ``download`` is called for
+    libraries that this machine lacks.
 
     Raises:
         NsyswrapError: The packages contain no nsys, or it does not start.
@@ -198,12 +183,16 @@ def build_tree(packages: Sequence[Path], build: Path, download: Download) -> str
     _keep_licence(raw, build / "licence")
     shutil.rmtree(host / "python", ignore_errors=True)
     (host / "python").symlink_to(Path("..") / target.name / "python")
-    _link_libssh(host, build, download)
+    for name in ("libssh.so", "libssh.so.4"):
+        (host / name).unlink(missing_ok=True)
+    _add_library("libssh.so.4", host, build, download)
+    (host / "libssh.so").symlink_to("libssh.so.4")
     for folder, program in ((host, "QdstrmImporter"), (target, "nsys")):
         supply_libraries(folder / program, build, download)
         _check_starts(folder / program)
     shutil.rmtree(raw)
-    return version_of(packages[0])
+    output = output_of(["dpkg-deb", "-f", packages[0], "Version"], timeout_s=_START_TIMEOUT_S)
+    return output.stdout.strip().partition("~")[0].partition("-")[0]
 
 
 def unpack(package: Path, folder: Path) -> None:
@@ -220,12 +209,6 @@ def unpack(package: Path, folder: Path) -> None:
             else f"Remove {package} and run 'nsyswrap setup' again"
         )
         raise NsyswrapError(f"{package.name} cannot be unpacked: {output.stderr.strip()}", hint=hint)
-
-
-def version_of(package: Path) -> str:
-    """Return the version of nsys from its package, without the packagers' suffixes."""
-    output = output_of(["dpkg-deb", "-f", package, "Version"], timeout_s=_START_TIMEOUT_S)
-    return output.stdout.strip().partition("~")[0].partition("-")[0]
 
 
 def supply_libraries(program: Path, build: Path, download: Download) -> None:
@@ -261,14 +244,6 @@ def _keep_licence(raw: Path, folder: Path) -> None:
     for name in ("EULA.txt.gz", "copyright"):
         for path in sorted(raw.glob(f"usr/share/doc/nsight-systems*/{name}")):
             shutil.copy2(path, folder / name)
-
-
-def _link_libssh(host: Path, build: Path, download: Download) -> None:
-    """Add libssh for the importer, which needs the name ``libssh.so``; no package has it."""
-    for name in ("libssh.so", "libssh.so.4"):
-        (host / name).unlink(missing_ok=True)
-    _add_library("libssh.so.4", host, build, download)
-    (host / "libssh.so").symlink_to("libssh.so.4")
 
 
 def _add_library(name: str, folder: Path, build: Path, download: Download) -> None:

@@ -72,9 +72,7 @@ VERSION = 1
 def write_xray(folder: Path, processes: Iterable[tuple[Mapping[str, object], Sequence[Path]]]) -> bool:
     """Write what PyTorch said of the X-ray step into the folder of a run, and return whether there is anything.
 
-    Args:
-        folder: The folder.
-        processes: What each process has written of its lines, and the files in which its operators are.
+    Each process has written its lines, and the names of the files in which its operators are.
     """
     known = [
         {**lines, "operators": [each for path in paths for each in _operators(path)]} for lines, paths in processes

@@ -5,7 +5,6 @@ They come after the recorded run, and nothing of them is recorded: the program's
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import click
 
@@ -22,23 +21,12 @@ from nsyswrap.model import Report
 KEPT_BATCHES = 4
 
 
-class WantedRuns(NamedTuple):
-    """Which results of runs without nsys the report is to have.
-
-    Attributes:
-        baseline: The step of the unchanged program.
-        loader: What data loading costs: the program once more, with cached batches.
-    """
-
-    baseline: bool
-    loader: bool
-
-
-def add_alone_runs(
+def add_alone_runs(  # noqa: PLR0913 - two are what is wanted
     report: Report,
     options: CaptureOptions,
-    wanted: WantedRuns,
     *,
+    baseline: bool = False,
+    loader: bool = False,
     code: int,
     calibrated: Callable[[StepsAlone], Report] | None = None,
 ) -> Report:
@@ -49,7 +37,8 @@ def add_alone_runs(
     Args:
         report: The report of the run under nsys.
         options: The options of that run.
-        wanted: Which results the report is to have.
+        baseline: Whether to show the step of the unchanged program.
+        loader: Whether to show what data loading costs: the program runs once more, with cached batches.
         code: Exit code of the run under nsys; a program that failed is not run again.
         calibrated: Returns the report of the run under nsys, calibrated to steps alone; None for the same report.
     """
@@ -59,12 +48,12 @@ def add_alone_runs(
         click.echo("nsyswrap: running the program again without nsys", err=True)
         alone = _steps_alone(options)
     except NsyswrapError as error:
-        report = without_baseline(report, error.message) if wanted.baseline else report
-        report = report.with_section(failed(report, error.message)) if wanted.loader else report
-        return _with_printed_notes(report, wanted)
-    if wanted.baseline:
+        report = without_baseline(report, error.message) if baseline else report
+        report = report.with_section(failed(report, error.message)) if loader else report
+        return _with_printed_notes(report, baseline=baseline)
+    if baseline:
         report = with_baseline(report, alone, calibrated)
-    if wanted.loader:
+    if loader:
         click.echo("nsyswrap: running the program again with cached batches", err=True)
         try:
             cached = _steps_alone(options, KEPT_BATCHES)
@@ -72,7 +61,7 @@ def add_alone_runs(
         except NsyswrapError as error:
             section = failed(report, error.message)
         report = report.with_section(section)
-    return _with_printed_notes(report, wanted)
+    return _with_printed_notes(report, baseline=baseline)
 
 
 class _RunFailedError(NsyswrapError):
@@ -80,11 +69,7 @@ class _RunFailedError(NsyswrapError):
 
 
 def _steps_alone(options: CaptureOptions, cached_batches: int = 0) -> Steps:
-    """Run the program without nsys, and return its steps; with cached batches, if any are wanted.
-
-    Raises:
-        NsyswrapError: It cannot be run, or it failed.
-    """
+    """Run the program without nsys, and return its steps; with cached batches, if any are wanted."""
     # The output of the program was shown once.
     alone = run_alone(replace(options, output_to_stderr=True), cached_batches=cached_batches)
     if alone.exit_code:
@@ -93,9 +78,9 @@ def _steps_alone(options: CaptureOptions, cached_batches: int = 0) -> Steps:
     return find_timed_steps(alone.processes, options.step_text)
 
 
-def _with_printed_notes(report: Report, wanted: WantedRuns) -> Report:
-    cost, loader = report.section("profiler_cost"), report.section("counterfactual")
-    notes = cost.notes[-1:] if wanted.baseline and cost is not None else ()
-    for note in (*notes, *(loader.notes if loader is not None else ())):
+def _with_printed_notes(report: Report, *, baseline: bool) -> Report:
+    cost, counterfactual = report.section("profiler_cost"), report.section("counterfactual")
+    notes = cost.notes[-1:] if baseline and cost is not None else ()
+    for note in (*notes, *(counterfactual.notes if counterfactual is not None else ())):
         click.echo(f"nsyswrap: {note}", err=True)
     return report

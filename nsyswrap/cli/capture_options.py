@@ -186,14 +186,7 @@ def capture_options(command: Command) -> Command:
 def options_of(
     command: tuple[str, ...], given: Mapping[str, Any], *, output_to_stderr: bool, annotate: bool = False
 ) -> "CaptureOptions":
-    """Return the capture options for the command line.
-
-    Args:
-        command: The script or command, with its arguments.
-        given: The option values by parameter name.
-        output_to_stderr: Send the program's stdout to stderr.
-        annotate: Mark phases in any case.
-    """
+    """Return the capture options for the command line."""
     from nsyswrap.capture.launcher import folder_of_rank, launched_as  # noqa: PLC0415 - so that --help stays fast
     from nsyswrap.capture.options import DEFAULT_TRACES, LIGHT_TRACES, CaptureOptions  # noqa: PLC0415
 

@@ -163,10 +163,6 @@ def names_of(base: Path, new: Path) -> tuple[str, str]:
 def check_gate(comparison: "Comparison", most_percent: float | None) -> None:
     """Raise the error that sets the exit code; the result has been written by then.
 
-    Args:
-        comparison: The comparison.
-        most_percent: Largest slowdown allowed, in per cent; None for any.
-
     Raises:
         RegressedError: New is slower by more than that.
         CannotTellError: The comparison is uncertain.

@@ -123,11 +123,7 @@ def gate(  # noqa: PLR0913 - one argument an option
 
 
 def _result(earlier: Sequence[Path], new: Sequence[Path], wanted: "SeriesQuery", options: "GateOptions") -> "Gate":
-    """Return the result for the runs of the history, or for reports alone.
-
-    Raises:
-        UsageError: Reports alone have no new runs.
-    """
+    """Return the result for the runs of the history, or for reports alone."""
     from nsyswrap.cli.gate_series import gate_of_history  # noqa: PLC0415 - loads pandas
     from nsyswrap.gate.reports import gate_reports  # noqa: PLC0415
 

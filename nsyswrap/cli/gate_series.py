@@ -124,11 +124,7 @@ def _reported(paths: Sequence[Path], series: str) -> tuple[list[SeriesRun], Know
 
 
 def _checked_out(kept: History, wanted: SeriesQuery) -> list[SeriesRun]:
-    """Return the newest runs of the checked-out commit: those with changes, or those without.
-
-    Raises:
-        UsageError: It has none.
-    """
+    """Return the newest runs of the checked-out commit: those with changes, or those without."""
     found = kept.series(Program(wanted.series or wanted.program.partition(" ")[0]), f"{HEAD}^!", limit=MOST_EARLIER)
     of_program = [one for one in found if " " not in wanted.program or _words(one.row.identity) == wanted.program]
     if not of_program:
@@ -143,11 +139,7 @@ def _checked_out(kept: History, wanted: SeriesQuery) -> list[SeriesRun]:
 
 
 def _one_program(programs: Sequence[Program], *, any_machine: bool) -> Program:
-    """Return the one program that ran.
-
-    Raises:
-        UsageError: There are several, or they ran on different machines.
-    """
+    """Return the one program that ran."""
     different = list(dict.fromkeys(one._replace(host="") if any_machine else one for one in programs))
     if len(different) == 1:
         return different[0]

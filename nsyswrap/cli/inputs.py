@@ -220,11 +220,6 @@ def is_report(path: Path) -> bool:
 def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False) -> "Report":
     """Return the report of a capture, of an export, or in a report.json.
 
-    Args:
-        path: The file.
-        options: How to read a capture; must be empty for a report.json.
-        with_timeline: Whether to add the timeline of the HTML page. A report.json has none.
-
     Raises:
         ExportError: The file cannot be exported or read.
         UsageError: An option is invalid, or is given for a report.json.
@@ -247,14 +242,7 @@ def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False
 def report_of_capture(
     capture: Path, options: ReadOptions, *, with_timeline: bool = False, quiet: bool = False
 ) -> "Report":
-    """Analyze a capture and return its report, named after the file.
-
-    Args:
-        capture: A ``.nsys-rep`` or an SQLite export.
-        options: How to read it.
-        with_timeline: Whether to add the timeline of the HTML page.
-        quiet: Show no progress.
-    """
+    """Analyze a capture and return its report, named after the file."""
     from nsyswrap.cli.memory_settings import load_numpy  # noqa: PLC0415 - loaded when a capture is read
     from nsyswrap.cli.progress import working  # noqa: PLC0415
 
@@ -297,14 +285,7 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
 
 
 def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quiet: bool = False) -> "TraceContext":
-    """Read the export of a capture and return its trace with its training loop, named after the capture.
-
-    Args:
-        export: The export.
-        capture: The file that it was made from, or the export itself; beside it is what `profile` recorded.
-        options: How to read it.
-        quiet: Show no progress.
-    """
+    """Read the export of a capture and return its trace with its training loop, named after the capture."""
     from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
     from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
     from nsyswrap.cli.progress import reading  # noqa: PLC0415

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from nsyswrap.capture.result_folder import LOCK_NAME, REPORT_NAME, reserve_folder
 from nsyswrap.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ def leaving_at_once(message: str, hint: str = "", clean_up: Callable[[], object]
 @contextmanager
 def reserved(options: "CaptureOptions") -> "Iterator[Path]":
     """Reserve the folder of the result until the end of the block; an ending signal says how to go on."""
-    from nsyswrap.capture.result_folder import reserve_folder  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
 
     held = reserve_folder(options.folder, force=options.force, next_free=options.next_free)
@@ -69,8 +69,6 @@ def reserved(options: "CaptureOptions") -> "Iterator[Path]":
 
 def stopping_at_once(folder: "Path") -> "AbstractContextManager[None]":
     """Return a block in which an ending signal ends this process without waiting for the analysis."""
-    from nsyswrap.capture.result_folder import LOCK_NAME  # noqa: PLC0415 - loaded when something is captured
-
     message, hint = _STOPPED, _RESUME.format(folder)
     return leaving_at_once(message, hint, clean_up=lambda: (folder / LOCK_NAME).unlink(missing_ok=True))
 
@@ -82,7 +80,6 @@ def interrupt_hint(folder: "Path") -> "Iterator[None]":
     Raises:
         CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
     """
-    from nsyswrap.capture.result_folder import REPORT_NAME  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.signals import number_of, stopped_error  # noqa: PLC0415
 
     try:

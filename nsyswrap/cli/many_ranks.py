@@ -37,12 +37,6 @@ def report_of_many(
 ) -> Report:
     """Return one report of many ranks.
 
-    Args:
-        sources: The capture of each.
-        settings: How to read them.
-        wanted: The window, as for ``--window``.
-        with_timeline: Whether to add the timeline of the HTML page, of the ranks in detail.
-
     Raises:
         ExportError: No capture can be read.
         UsageError: The captures are not of one job, or an option is invalid.

@@ -50,13 +50,6 @@ def many_captures(
 ) -> ManyCaptures:
     """Return the totals of many captures.
 
-    Args:
-        found: The captures.
-        options: How to read them.
-        engine: What reads them.
-        folder: Where the result of each is kept; None for the default folder.
-        fresh: Read all of them, also those that have a result.
-
     Raises:
         UsageError: The engine does not work as given.
         ExportError: No capture can be read, or the engine fails.

@@ -54,13 +54,7 @@ def file_options(command: Command) -> Command:
 
 
 def form_of(form: str | None, output: Path | None, forms: Collection[str]) -> str:
-    """Return the output format: the one that was given, else the one of the file's suffix, else text.
-
-    Args:
-        form: The value of ``--format``, or None.
-        output: The file to write, or None for stdout.
-        forms: The formats that the command has.
-    """
+    """Return the output format: the one that was given, else the one of the file's suffix, else text."""
     named = FORMS.get(output.suffix.lower(), "text") if output is not None else "text"
     return form or (named if named in forms else "text")
 

@@ -145,15 +145,16 @@ def profile(  # noqa: PLR0913 - one parameter an option
         if with_alternatives and launch is None and measured_alternatives(report, wanted, result.folder, quiet=quiet):
             report = first_report(result, read, planned)
         if baseline or counterfactual is not None:
-            from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs  # noqa: PLC0415 - heavy; rarely used
-
-            runs = WantedRuns(baseline=baseline, loader=counterfactual is not None)
+            from nsyswrap.cli.alone_runs import add_alone_runs  # noqa: PLC0415 - heavy; rarely used
 
             def calibrated(alone: "StepsAlone") -> "Report":
                 write_json(result.folder / STEPS_ALONE_NAME, alone.measured())
                 return first_report(result, read, planned)
 
-            report = add_alone_runs(report, wanted, runs, code=result.exit_code, calibrated=calibrated)
+            is_loader = counterfactual is not None
+            report = add_alone_runs(
+                report, wanted, baseline=baseline, loader=is_loader, code=result.exit_code, calibrated=calibrated
+            )
         write_report(report, place)
     show = functools.partial(print_summary, form=form, quiet=quiet)
     folder: Path | None = place
@@ -238,12 +239,6 @@ def measured_here(options: "CaptureOptions", *, quiet: bool, kept_only: bool) ->
 
 def measured_alternatives(report: "Report", options: "CaptureOptions", folder: Path, *, quiet: bool) -> bool:
     """Measure alternatives of the costliest operators, if there are any, and write `alternatives.json`.
-
-    Args:
-        report: The report of the capture.
-        options: What ran, whose Python has PyTorch.
-        folder: The folder of the capture.
-        quiet: Announce no measurement.
 
     Returns:
         Whether there is a new file.

@@ -59,12 +59,7 @@ def _step_text(state: StepState) -> str:
 
 @contextmanager
 def working(activity: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show a spinner with the elapsed time on a terminal until the end of the block; show nothing elsewhere.
-
-    Args:
-        activity: What is being done, such as ``analyzing``.
-        quiet: Show nothing.
-    """
+    """Show a spinner with the elapsed time on a terminal until the end of the block; show nothing elsewhere."""
     if quiet or not sys.stderr.isatty():
         yield
         return

@@ -58,10 +58,6 @@ class Launch(NamedTuple):
 def this_launch(ranks: str | None, environ: Mapping[str, str]) -> Launch | None:
     """Return the job that this process is a rank of; None without a launcher.
 
-    Args:
-        ranks: The value of ``--ranks``; None for the default.
-        environ: Our environment.
-
     Raises:
         UsageError: ``--ranks`` is no list of ranks of the job, or there is no launcher that it could be for.
     """

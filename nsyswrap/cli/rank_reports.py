@@ -68,13 +68,7 @@ def rank_in_name(path: Path) -> int | None:
 
 
 def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timeline: bool = False) -> Report:
-    """Return one report of the captures of several ranks.
-
-    Args:
-        paths: Captures, or folders of captures.
-        options: How to read them.
-        with_timeline: Whether to add the timeline of the HTML page.
-    """
+    """Return one report of the captures of several ranks."""
     captures = find_reports(paths)
     sources = []
     for capture in captures:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from nsyswrap.capture.result_folder import is_interrupted
 from nsyswrap.cli.inputs import ReadOptions, read_options
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered
@@ -29,7 +30,6 @@ def ranks(
       nsyswrap ranks reports/job -o job.html
       nsyswrap ranks rank0.nsys-rep rank1.nsys-rep --window all
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    from nsyswrap.capture.result_folder import is_interrupted  # noqa: PLC0415 - so that --help stays fast
     from nsyswrap.cli.rank_reports import find_reports, report_of_ranks  # noqa: PLC0415 - so that --help stays fast
 
     form = form_of(form, output, FORMS)

@@ -96,11 +96,6 @@ def history_of(url: str | None, *, create: bool) -> "History":
 def record_result(history: "History | None", folder: Path | None, series: str = "") -> None:
     """Add the result of `profile` to the history; nothing without a history or a result.
 
-    Args:
-        history: The history.
-        folder: The folder of the result.
-        series: A name that stands for the program and its arguments; empty for these.
-
     Raises:
         CaptureError: It cannot be added; the result itself is complete.
     """

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.result_folder import is_interrupted, was_begun
+from nsyswrap.capture.signals import signals_as_errors
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
 from nsyswrap.cli.interrupts import interrupt_hint, stopping_at_once
 from nsyswrap.cli.profile import analyzed, print_summary, write_report
@@ -44,8 +46,6 @@ def interrupted_in(folder: Path) -> list[Path]:
     Raises:
         UsageError: It is no folder.
     """
-    from nsyswrap.capture.result_folder import is_interrupted, was_begun  # noqa: PLC0415 - only when it is needed
-
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", hint="Give the folder that 'nsyswrap profile' wrote to")
     if was_begun(folder):
@@ -57,7 +57,6 @@ def interrupted_in(folder: Path) -> list[Path]:
 def finished(folder: Path, options: ReadOptions, *, quiet: bool) -> "Report":
     """Export the capture of an interrupted run, write its report, and return it."""
     from nsyswrap.capture.resume import resumed  # noqa: PLC0415 - loaded when it is needed
-    from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
 
     with (
         signals_as_errors(),

@@ -5,6 +5,7 @@ pipe that does not block cuts a result, and the exit code is 0.
 """
 
 import io
+import json
 import os
 import select
 import sys
@@ -60,12 +61,7 @@ class CompleteWriter(io.RawIOBase):
 
 
 def complete(stream: TextIO, *, is_result: bool) -> TextIO:
-    """Return a text stream to the same file, which writes everything; the given one if it has no file.
-
-    Args:
-        stream: stdout or stderr.
-        is_result: Whether an error is raised where it cannot be written.
-    """
+    """Return a text stream to the same file, which writes everything; the given one if it has no file."""
     try:
         writer = CompleteWriter(stream.fileno(), is_result=is_result)
     except (OSError, ValueError):
@@ -85,17 +81,12 @@ def discard_stdout() -> None:
 
 def encodable(text: str, encoding: str) -> str:
     """Return a text in which characters that an encoding lacks are escapes, as in JSON."""
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return text.translate({ord(each): _escape(each, encoding) for each in set(text)})
-    return text
 
+    def shown(part: str) -> str:
+        try:
+            part.encode(encoding)
+        except UnicodeEncodeError:
+            return json.dumps(part)[1:-1] if len(part) == 1 else "".join(map(shown, part))
+        return part
 
-def _escape(character: str, encoding: str) -> str:
-    try:
-        character.encode(encoding)
-    except UnicodeEncodeError:
-        units = character.encode("utf-16-be", "surrogatepass")
-        return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
-    return character
+    return shown(text)

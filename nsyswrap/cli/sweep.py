@@ -145,11 +145,7 @@ def _going_on() -> Iterator[None]:
 
 
 def _keep(found: "Sweep", folder: Path) -> None:
-    """Write the result and its page.
-
-    Raises:
-        ExportError: A file cannot be written.
-    """
+    """Write the result and its page."""
     try:
         for form, name in (("json", RESULT), ("html", PAGE)):
             write_text(rendered_result("sweep", form, found, to_terminal=False), folder / name)

@@ -53,8 +53,6 @@ class SweepSettings(NamedTuple):
 
     Attributes:
         until_stable: Repeat each cell until its answer is known.
-        record: Add each run to the history.
-        quiet: Print no line for each run.
     """
 
     folder: Path

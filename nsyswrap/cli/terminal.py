@@ -51,30 +51,26 @@ def rendered(
         return documents.render("report", form, report, editor=editor.checked(os.environ.get(editor.VARIABLE, "")))
     if form not in {"text", "brief"}:
         return render(form, report)
-    is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
-    kind, width = ("report", _width(is_terminal)) if view == SUMMARY else (view, columns() or UNLIMITED)
-    return documents.render(kind, form, report, width=width, colour=_has_colour(is_terminal))
+    kind, width = ("report", 0) if view == SUMMARY else (view, columns() or UNLIMITED)
+    return rendered_result(kind, form, report, to_terminal=to_terminal, stream=stream, width=width)
 
 
-def rendered_result(
+def rendered_result(  # noqa: PLR0913 - what each form takes
     kind: str,
     form: str,
     result: Any,  # noqa: ANN401 - as `documents.render` has it
     *,
     to_terminal: bool,
+    stream: TextIO | None = None,
+    width: int = 0,
 ) -> str:
-    """Return a comparison or another result in one format; text is fitted to the terminal.
-
-    Args:
-        kind: A kind of ``nsyswrap.render.documents``.
-        form: A format of this kind.
-        result: The result.
-        to_terminal: Whether it goes to stdout, which may be a terminal.
-    """
+    """Return a comparison or another result in one format; text is fitted to the terminal, unless it has a width."""
     from nsyswrap.render.documents import render  # noqa: PLC0415 - loaded when there is a result
 
-    is_terminal = to_terminal and _is_terminal(sys.stdout)
-    return render(kind, form, result, width=_width(is_terminal), colour=_has_colour(is_terminal))
+    is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
+    fitted = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST) if is_terminal else PIPED
+    colour = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return render(kind, form, result, width=width or fitted, colour=colour)
 
 
 def columns() -> int | None:
@@ -85,11 +81,3 @@ def columns() -> int | None:
 def _is_terminal(stream: TextIO | None) -> bool:
     """Return whether a stream is a terminal; Python sets a stream to None if it was closed before the start."""
     return stream is not None and stream.isatty()
-
-
-def _width(is_terminal: bool) -> int:  # noqa: FBT001 - its only input
-    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST) if is_terminal else PIPED
-
-
-def _has_colour(is_terminal: bool) -> bool:  # noqa: FBT001 - its only input
-    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.result_folder import EXPORT_NAME, TRY_NAME
 from nsyswrap.cli.capture_options import default_folder, program
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, report_of_capture, with_tried
@@ -133,7 +134,6 @@ def newest_run(script: str) -> Path | None:
 
 def keep_in(folder: Path, found: "Trial") -> None:
     """Write what was tried beside the report of a run, and make its report again, with the measured savings."""
-    from nsyswrap.capture.result_folder import EXPORT_NAME, TRY_NAME  # noqa: PLC0415
     from nsyswrap.cli.profile import write_json, write_report  # noqa: PLC0415
     from nsyswrap.experiments.tried_section import SECTION  # noqa: PLC0415
 

@@ -121,11 +121,7 @@ def verify(  # noqa: PLR0913 - one argument an option
 
 
 def _side(given: str, arguments: tuple[str, ...], python: str | None, stack: ExitStack) -> "Side":
-    """Return one of the programs.
-
-    Raises:
-        UsageError: There is no such program.
-    """
+    """Return one of the programs."""
     from nsyswrap.capture.git_history import export_commit  # noqa: PLC0415 - loaded when it is needed
     from nsyswrap.capture.run_dir import private_folder  # noqa: PLC0415
     from nsyswrap.experiments.verify_runs import VerifiedProgram, kept_run  # noqa: PLC0415
@@ -150,11 +146,7 @@ _SCRIPT_HINT = "give the script and its arguments after --: nsyswrap verify main
 
 
 def _keep(folder: Path, kept: "Sequence[KeptWork]") -> None:
-    """Write the runs of both programs.
-
-    Raises:
-        ExportError: A file cannot be written.
-    """
+    """Write the runs of both programs."""
     from nsyswrap.experiments.verify_runs import kept_tree  # noqa: PLC0415 - loads pandas
 
     try:

@@ -181,11 +181,7 @@ def _captured(words: tuple[str, ...], capture: Path | None, timeout_s: float | N
 
 
 def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple[TraceContext, Window]":
-    """Return the trace of an export and the window of all its GPU operations.
-
-    Raises:
-        CannotTellError: There are no GPU operations.
-    """
+    """Return the trace of an export and the window of all its GPU operations."""
     from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
     from nsyswrap.loop.context import Settings, find_context  # noqa: PLC0415 - heavy
     from nsyswrap.report import ALL, choose_window  # noqa: PLC0415

@@ -7,7 +7,7 @@ from nsyswrap.base import units
 from nsyswrap.base.intervals import Times
 from nsyswrap.hardware.steps_alone import ProcessSteps, StepsAlone
 from nsyswrap.loop.step_detection import Steps
-from nsyswrap.model import Fact, Report, Section
+from nsyswrap.model import Fact, Report
 from nsyswrap.program.calibration import median_of
 from nsyswrap.sections import profiler_cost
 from nsyswrap.trace.tables import array
@@ -67,8 +67,8 @@ def _same_steps(report: Report, alone: Steps) -> Times:
 
 def _noted(report: Report, facts: tuple[Fact, ...], note: str) -> Report:
     """Return a report with facts and a note in the section on the profiler's own cost, which is added if missing."""
-    old = report.section(profiler_cost.KEY)
-    base = old or Section(profiler_cost.KEY, profiler_cost.TITLE, report.window)
+    old = report.section(profiler_cost.SECTION.key)
+    base = old or profiler_cost.SECTION.made(report.window)
     new = replace(base, facts=(*base.facts, *facts), notes=(*base.notes, note))
     if old is None:
         return report.with_section(new)

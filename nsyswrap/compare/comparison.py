@@ -94,7 +94,6 @@ class Estimate:
     Attributes:
         change: New over base, minus 1: -0.5 is half the time.
         noise: How much two runs differ when nothing changed, as a share; the interval includes it. 0 for several runs.
-        outcome: Result of this measure alone.
     """
 
     label: str
@@ -116,7 +115,6 @@ class AmountChange:
 
     Attributes:
         base: Amount in base, in the unit of its table; None where base has none.
-        new: Amount in new; None where new has none.
         base_count: How often it occurs in base, for each step or in the window; None where it is not counted.
         difference: New minus base, with its range; None where the steps give no range.
     """
@@ -194,7 +192,6 @@ class FindingPair:
     Attributes:
         device_id: GPU; None for the whole capture.
         base: Finding in base; None where it is not listed there.
-        new: Finding in new; None where it is not listed there.
         base_lost: Time lost to the rule in base: ns a step, or a share of the window. It counts without a finding, too.
         change: How it changed; time that only moved to another rule does not count as a change.
         moved: Time that moved to or from other rules, the largest first.
@@ -215,7 +212,6 @@ class RunMachine(NamedTuple):
 
     Attributes:
         machine: What identifies the machine: its processor, cores and memory.
-        torch: Version of PyTorch.
     """
 
     machine: str = ""
@@ -270,7 +266,6 @@ class Comparison:
     """The comparison of two sides.
 
     Attributes:
-        base: The side before the change.
         verdict: The result in one sentence.
         hint: What to do where the result is "cannot tell"; empty otherwise.
         issues: Differences that a reader must know first; those that withhold the verdict come first.

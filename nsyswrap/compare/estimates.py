@@ -59,11 +59,6 @@ def estimate_changes(base: Sequence[MeasuredSteps], new: Sequence[MeasuredSteps]
     The median is that of the step lengths, so outliers do not change it. The time per step is the mean from the start
     of a step to the start of the next; it includes outliers and the time between steps. The step alone is the median
     step that was measured without the profiler.
-
-    Args:
-        base: The steps of each run of base.
-        new: The steps of each run of new.
-        find: Smallest change that must not pass unseen, as a share.
     """
     one_each = len(base) == len(new) == 1
     noise = run_noise(base, new, CONFIDENCE) if one_each else 0.0
@@ -135,12 +130,6 @@ def decide(
     time that training takes. Outliers may hide its change. Then the median decides, unless the interval of the time per
     step excludes it. "No difference" needs one measure only: outliers widen the interval of the mean, steps of two
     lengths that of the median.
-
-    Args:
-        estimates: The measures, as ``estimate_changes`` returns them.
-        base: The steps of each run of base.
-        new: The steps of each run of new.
-        find: Smallest change that must not pass unseen, as a share.
     """
     if len(base) == len(new) == 1 and max(run.cpu_share for run in (*base, *new)) > MOST_HOST:
         reason = "one run of each side does not show how much time on the CPU varies"

@@ -23,13 +23,7 @@ NEGLIGIBLE_SHARE = 0.005
 
 
 def pair_findings(base: Side, new: Side, basis: Basis) -> tuple[FindingPair, ...]:
-    """Return the findings of both sides by rule and GPU; in order of their change, then of time lost.
-
-    Args:
-        base: The side before the change.
-        new: The side after it.
-        basis: Whether amounts are ns a step or shares of the window.
-    """
+    """Return the findings of both sides by rule and GPU; in order of their change, then of time lost."""
     sides = (base, new)
     keys = dict.fromkeys((each.rule, each.device_id) for side in sides for each in side.report.findings)
     pairs = [_pair(key, sides, basis) for key in keys]

@@ -15,14 +15,14 @@ from nsyswrap.compare.bootstrap import student_limit
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.rules import data
-from nsyswrap.sections.spec import PageGroup, SectionHead
+from nsyswrap.sections.spec import SectionHead
 from nsyswrap.trace.tables import array
 
 SECTION = SectionHead(
     key="counterfactual",
     title="Without the data loader",
     place=170,
-    group=PageGroup.PROGRAM,
+    on_page_only=False,
     headings={
         "base_ns": "as it is",
         "without_loader_ns": "without the data loader",

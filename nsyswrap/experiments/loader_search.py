@@ -44,12 +44,7 @@ def find_knee(
     """Return the fewest workers that are nearly as fast as any, and all that were tried; None where none can run.
 
     It doubles the number until that does not help twice in a row: the first worker alone may bring nothing. Where more
-    do not help, fewer may.
-
-    Args:
-        run: Runs the program with a number of workers, and times its steps; returns None where no time is left.
-        now: The number that the program has.
-        cores: The number of cores that it may use.
+    do not help, fewer may. ``run`` returns None where no time is left.
     """
     found: dict[int, LoaderPoint] = {}
 

@@ -28,10 +28,7 @@ Variant = tuple[str, ...]
 class ProcessTurns:
     """The runs of some variants.
 
-    Args:
-        session: Runs the program.
-        base: The changes that each variant has.
-        earlier: One run of each variant that was made before; empty for none.
+    All have the changes of the base. ``earlier`` is one run of each variant that was made before.
     """
 
     def __init__(
@@ -45,9 +42,6 @@ class ProcessTurns:
         """Run variants in turns until all are judged, and return what came of each.
 
         ``stopped`` says why, where the runs ended before. Runs of an earlier call count.
-
-        Args:
-            variants: The changes of each.
         """
         found: dict[Variant, TriedChange] = {}
         for each in variants:

@@ -34,9 +34,7 @@ class WorkProof(NamedTuple):
 class Prover:
     """Compares the work of a program with changes and without.
 
-    Args:
-        session: Runs the program.
-        timed: Timed runs without changes.
+    ``timed`` are runs without changes.
     """
 
     def __init__(self, session: TryRuns, timed: Sequence[Answer]) -> None:
@@ -46,9 +44,7 @@ class Prover:
     def prove(self, variant: Sequence[str], timed: Sequence[Answer]) -> WorkProof:
         """Return whether some changes leave the work as it is.
 
-        Args:
-            variant: The changes.
-            timed: Timed runs with them.
+        ``timed`` are runs with them.
 
         Raises:
             NoMoreRunsError: The budget has ended, or the user does not allow more runs.
@@ -105,14 +101,11 @@ def _comparable(run: WorkRun, *, has_workers: bool) -> WorkRun:
 
     def kept(event: dict[str, Any]) -> dict[str, Any]:
         work = event["work"].items()
-        return {**event, "work": {name: each for name, each in work if _is_of_loop(name) or not has_workers}}
+        of_loop = {name: each for name, each in work if "|products|" in name and not name.startswith("loading")}
+        return {**event, "work": of_loop if has_workers else dict(work)}
 
     processes = [{**each, "events": list(map(kept, each["events"]))} for each in run.processes]
     return replace(run, processes=tuple(processes), written={} if has_workers else dict.fromkeys(run.written, 0))
-
-
-def _is_of_loop(name: str) -> bool:
-    return "|products|" in name and not name.startswith("loading")
 
 
 def _recorded_losses(run: WorkRun) -> list[float]:

@@ -120,10 +120,7 @@ def run_request(
 ) -> Answer:
     """Run a program once with what it is to try.
 
-    Args:
-        request: What to try.
-        options: How to run the program; nothing is recorded.
-        exit_code: Runs it and returns its exit code.
+    Nothing is recorded.
 
     Raises:
         CaptureError: The program cannot be run.

@@ -45,10 +45,7 @@ _TURNS_SHARE = 0.6
 def try_changes(wanted: TryOptions, options: CaptureOptions, run: Run = run_request) -> Trial:
     """Try changes of a program, and return what came of each.
 
-    Args:
-        wanted: What to try.
-        options: How to run the program; nothing is recorded.
-        run: Runs the program once.
+    Nothing is recorded.
 
     Raises:
         UsageError: The program would have changed a file that exists.
@@ -59,12 +56,7 @@ def try_changes(wanted: TryOptions, options: CaptureOptions, run: Run = run_requ
 
 
 class _Search:
-    """What was found so far.
-
-    Args:
-        wanted: What to try.
-        session: Runs the program.
-    """
+    """What was found so far."""
 
     def __init__(self, wanted: TryOptions, session: TryRuns) -> None:
         self._session, known = session, experiments()
@@ -103,10 +95,9 @@ class _Search:
         )
 
     def _try_in_turns(self, *, for_loader: bool) -> Answer:
-        """Try what can be undone, in one process; in another one after each change that ended it.
+        """Try what can be undone, in one process, and in another one after each change that ended it.
 
-        Returns:
-            The answer of the first process that got ready.
+        Returns the answer of the first process that got ready.
         """
         done, first = list[str](), None
         while True:
@@ -132,9 +123,7 @@ class _Search:
     def _search_workers(self, unchanged: Answer, ready: Mapping[str, Any]) -> None:
         """Find the number of workers, and keep it if it helps.
 
-        Args:
-            unchanged: A timed run with the number that the program has.
-            ready: What the program was found to be.
+        ``unchanged`` is a timed run with the number that the program has, ``ready`` what the program was found to be.
         """
         now, cores = int(ready["workers"]), int(ready["cores"])
         answers: dict[Variant, Answer] = {(): unchanged}

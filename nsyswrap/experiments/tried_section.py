@@ -10,14 +10,14 @@ from nsyswrap.base.interval import Interval
 from nsyswrap.experiments.outcome import Trial, TriedChange
 from nsyswrap.model import Fact, Finding, Report, Section
 from nsyswrap.rules import rule_of
-from nsyswrap.sections.spec import Kind, PageGroup, SectionHead
+from nsyswrap.sections.spec import Kind, SectionHead
 from nsyswrap.what_if.fixed_step import RUNS_DIFFER, typical
 
 SECTION = SectionHead(
     key="tried",
     title="Changes that were tried",
     place=165,
-    group=PageGroup.PROGRAM,
+    on_page_only=False,
     columns={
         "changes": "change verdict predicted_low_share predicted_high_share measured_low_share measured_share "
         "measured_high_share note"
@@ -46,11 +46,6 @@ def tried_section(report: Report, trial: Trial, verdict: str) -> Section:
 
     A prediction holds where the range of the measured saving meets that of the predicted one, or lies beside it by less
     than two runs of one program differ.
-
-    Args:
-        report: The report of a run before.
-        trial: What came of trying the changes.
-        verdict: The same as a sentence.
     """
     timed = [each for each in trial.outcomes if each.pairs]
     predicted = [(each, _predicted(report, each)) for each in timed]
@@ -67,18 +62,11 @@ def tried_section(report: Report, trial: Trial, verdict: str) -> Section:
     )
     names = SECTION.columns["changes"].split()
     notes = (verdict, *_score(len(held), len(checked)), *trial.notes)
-    return Section(
-        SECTION.key, SECTION.title, report.window, facts, {"changes": pd.DataFrame(rows, columns=names)}, notes=notes
-    )
+    return SECTION.made(report.window, facts, {"changes": pd.DataFrame(rows, columns=names)}, notes=notes)
 
 
 def with_measured(report: Report, trial: Trial) -> Report:
-    """Return a report whose findings have the measured saving where the change for them was tried and helps.
-
-    Args:
-        report: The report.
-        trial: What came of trying changes.
-    """
+    """Return a report whose findings have the measured saving where the change for them was tried and helps."""
     step, measured = typical(report.step, report.window), dict[str, Interval[float]]()
     for each in trial.outcomes:
         finding, ratio = _finding_of(report, each), each.interval
@@ -99,12 +87,7 @@ def with_measured(report: Report, trial: Trial) -> Report:
 
 
 def planned_order(report: Report, keys: Sequence[str]) -> tuple[str, ...]:
-    """Return experiments in the order of a report's plan, then in that of its findings, then in their own.
-
-    Args:
-        report: The report.
-        keys: The experiments in their own order.
-    """
+    """Return experiments in the order of a report's plan, then in that of its findings, then in their own."""
     rules = dict.fromkeys((*(each.rule for each in report.plan.changes), *(each.rule for each in report.findings)))
     places: dict[str, int] = {}
     for place, rule in enumerate(rules):

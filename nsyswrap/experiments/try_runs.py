@@ -49,13 +49,7 @@ class NoMoreRunsError(Exception):
 
 @dataclass(slots=True)
 class TryRuns:
-    """Runs a program again and again.
-
-    Args:
-        wanted: What to try.
-        options: How to run the program; nothing is recorded.
-        run: Runs it once.
-    """
+    """Runs a program again and again."""
 
     wanted: TryOptions
     options: CaptureOptions
@@ -77,9 +71,7 @@ class TryRuns:
     def answer(self, *, budget_s: float | None = None, **fields: object) -> Answer:
         """Run the program once.
 
-        Args:
-            budget_s: Seconds for turns; None for all that is left.
-            **fields: What to try: fields of ``Request``.
+        ``budget_s`` are the seconds for turns, all that is left if None; the other arguments are fields of ``Request``.
 
         Raises:
             NoMoreRunsError: The budget has ended, or the user does not allow it.
@@ -106,9 +98,7 @@ class TryRuns:
     def recorded(self, base: Sequence[str], roundoff: float = 0.0) -> Answer:
         """Run the program once with some changes, and record the work of its first steps.
 
-        Args:
-            base: The changes.
-            roundoff: Relative rounding error that each sum gets at random; 0 for none.
+        ``roundoff`` is the relative rounding error that each sum gets at random; 0 for none.
 
         Raises:
             NoMoreRunsError: The budget has ended, or the user does not allow it.
@@ -118,10 +108,7 @@ class TryRuns:
     def timed(self, base: Sequence[str], timed_s: float, *, later: int = PROOF_RUNS) -> Answer:
         """Run the program once with some changes, and time its steps without turns.
 
-        Args:
-            base: The changes.
-            timed_s: Seconds of steps.
-            later: Runs for which time must be left.
+        Time for ``later`` more runs must be left.
 
         Raises:
             NoMoreRunsError: The budget would not last, or the user does not allow it.

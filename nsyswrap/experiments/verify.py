@@ -160,12 +160,6 @@ def verify(
 ) -> tuple[Verification, KeptWork, KeptWork]:
     """Run two programs, and return whether they do the same work and which is faster, with the runs of each.
 
-    Args:
-        base: The program before a change, or its runs.
-        new: The program after it, or its runs.
-        options: How.
-        progress: Called with what begins.
-
     Raises:
         UnfinishedError: A run took too long, or cannot be started.
     """
@@ -267,14 +261,12 @@ def compared(
 ) -> tuple[WorkCheck, ...]:
     """Return the checks of the work of two programs; values that are not equal need more runs.
 
-    Args:
-        base: The run of BASE.
-        new: The run of NEW.
-        grown: Returns how far rounding changes the values of BASE; None where that is not known.
-        again: Returns another run of NEW; None where there is none.
+    ``grown`` returns how far rounding changes the values of BASE; None where that is not known. ``again`` returns
+    another run of NEW; None where there is none.
     """
     found = checks(base, new)
-    if not _differ_in_values_alone(found):
+    failed = [each for each in found if each.outcome is not WorkOutcome.SAME]
+    if not failed or not all(each.is_value for each in failed):
         return found
     growth = grown()
     if growth is None:
@@ -299,20 +291,12 @@ def _uncertain(found: Sequence[WorkCheck], words: str) -> tuple[WorkCheck, ...]:
     )
 
 
-def _differ_in_values_alone(found: Sequence[WorkCheck]) -> bool:
-    """Return whether checks of values failed, and no others."""
-    failed = [each for each in found if each.outcome is not WorkOutcome.SAME]
-    return bool(failed) and all(each.is_value for each in failed)
-
-
 def decided(base: Sequence[ProgramTime], new: Sequence[ProgramTime], find: float, confidence: float) -> Timing:
     """Return which program is faster.
 
-    Args:
-        base: Timed runs of BASE, at least two.
-        new: Timed runs of NEW, as many.
-        find: Smallest change that must not pass unseen, as a share.
-        confidence: Of this look: with all looks together, the interval holds the true ratio in 95 % of cases.
+    There are at least two runs of each, and as many of both. ``find`` is the smallest change that must not pass unseen,
+    as a share. The confidence is that of this look: with all looks together, the interval holds the true ratio in 95 %
+    of cases.
 
     Source: Bonferroni's correction for several looks; the interval is that of ``compare`` for several runs.
     """

@@ -79,10 +79,7 @@ def growth_of(roundoff: float, run: WorkRun) -> RoundingGrowth | None:
 def checks(base: WorkRun, new: WorkRun, growth: RoundingGrowth | None = None) -> tuple[WorkCheck, ...]:
     """Return the checks of two runs.
 
-    Args:
-        base: The run of BASE.
-        new: The run of NEW.
-        growth: How far rounding changes the values of BASE; without it, values must be equal.
+    Without the growth of rounding errors in BASE, values must be equal.
     """
     ended = _ends(base, new)
     if ended is not None:
@@ -97,11 +94,6 @@ def checks(base: WorkRun, new: WorkRun, growth: RoundingGrowth | None = None) ->
         third = grown[number] if number < len(grown) else None
         found += _of_process(one, other, third, growth.roundoff if growth is not None else 0.0)
     found += [*_products(base, new), _kinds(base, new), _read(base, new), _written(base, new)]
-    return _merged(found)
-
-
-def _merged(found: Sequence[WorkCheck]) -> tuple[WorkCheck, ...]:
-    """Return one check of each name: of several processes, the first that does not agree."""
     by_name: dict[str, WorkCheck] = {}
     for each in found:
         kept = by_name.setdefault(each.name, each)
@@ -160,7 +152,10 @@ def _of_process(base: ProcessWork, new: ProcessWork, grown: ProcessWork | None, 
     yield values.check("values of gradients", lambda step: step.gradients)
     yield values.check("values of parameters", lambda step: step.parameters)
     yield values.check("outputs", lambda step: step.output, lambda step: step.output_size)
-    yield _outputs(base, new)
+    counts = [sum(step.output_elements for step in (*each.steps, each.after)) for each in (base, new)]
+    shown = [f"{count:,}" for count in counts]
+    words = f"Models of NEW compute {shown[1]} outputs, those of BASE {shown[0]}."
+    yield _exact("number of outputs", shown, words, same=counts[1] >= counts[0])
 
 
 def _steps(base: ProcessWork, new: ProcessWork) -> WorkCheck:
@@ -244,10 +239,7 @@ class _Values:
     ) -> WorkCheck:
         """Return the check of some values a step.
 
-        Args:
-            name: What they are.
-            values: Returns those of a step.
-            size: Returns what a rounding error is relative to; their norm if None.
+        ``size`` returns what a rounding error is relative to; their norm if None.
         """
         known = [
             (number, one, other)
@@ -265,7 +257,7 @@ class _Values:
             scale = _norm(before) if size is None else size(one)
             # What is computed from the parameters differs at least as much as they do.
             reach = max(
-                reach, self._grown(number, values), self._parameters_grown(number) * scale, self.roundoff * scale
+                reach, self.growth(number, values), self._parameters_grown(number) * scale, self.roundoff * scale
             )
             if _MARGIN * reach > _WIDEST * scale and scale:
                 break
@@ -281,11 +273,7 @@ class _Values:
         words = f"Within rounding in {of}: they differ by at most {worst:.2g} of their size."
         return WorkCheck(name, shown[0], shown[1], WorkOutcome.SAME, words, is_value=True)
 
-    def has_grown(self, number: int) -> bool:
-        """Return whether rounding errors alone change the batches of a step."""
-        return self.grown is not None and self._grown(number, lambda step: (float(step.samples),)) > 0
-
-    def _grown(self, number: int, values: Callable[[WorkStep], Values | None]) -> float:
+    def growth(self, number: int, values: Callable[[WorkStep], Values | None]) -> float:
         """Return how far rounding errors have changed the values of a step."""
         if self.grown is None or number >= len(self.grown.steps):
             return 0.0
@@ -295,7 +283,7 @@ class _Values:
     def _parameters_grown(self, number: int) -> float:
         """Return how far rounding errors have changed the parameters before a step, relative to their size."""
         size = _norm(self.base.steps[number - 1].parameters or ()) if number else 0.0
-        return self._grown(number - 1, lambda step: step.parameters) / size if size else 0.0
+        return self.growth(number - 1, lambda step: step.parameters) / size if size else 0.0
 
     def _differs(self, name: str, number: int, shown: tuple[Values, Values], reach: float) -> WorkCheck:
         before, after = map(_shown, shown)
@@ -338,7 +326,9 @@ def _samples(values: _Values) -> WorkCheck:
             continue
         # What models computed, such as the input of a discriminator, may enter another model.
         reach = max(values.roundoff, 2.0**-52 * max(one.elements, 1)) * max(abs(one.value), 1.0) * _MARGIN
-        if not (values.has_grown(number) or one.rows != other.rows) or abs(one.value - other.value) > reach:
+        # Rounding errors alone may change the batches of a step.
+        has_grown = values.growth(number, lambda step: (float(step.samples),)) > 0
+        if not (has_grown or one.rows != other.rows) or abs(one.value - other.value) > reach:
             words = f"In step {number}, other samples enter the model than in BASE."
             return WorkCheck("batches", shown[0], shown[1], WorkOutcome.OTHER, words, is_value=True)
     words = "The same samples enter the model in each step." if rows[0] else "No batch enters a model of PyTorch."
@@ -352,14 +342,6 @@ def _types(step: WorkStep) -> frozenset[object]:
 def _shapes(step: WorkStep) -> str:
     found = [f"{name} {'x'.join(map(str, sizes)) or '1'}" for name, *sizes in sorted(step.shapes, key=str)]
     return ", ".join(found[:2]) or "nothing"
-
-
-def _outputs(base: ProcessWork, new: ProcessWork) -> WorkCheck:
-    """Return the check of the number of outputs, of evaluation too."""
-    counts = [sum(step.output_elements for step in (*each.steps, each.after)) for each in (base, new)]
-    shown = [f"{count:,}" for count in counts]
-    words = f"Models of NEW compute {shown[1]} outputs, those of BASE {shown[0]}."
-    return _exact("number of outputs", shown, words, same=counts[1] >= counts[0])
 
 
 def _products(base: WorkRun, new: WorkRun) -> Iterator[WorkCheck]:

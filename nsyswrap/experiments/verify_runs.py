@@ -125,37 +125,24 @@ def observer(module: str) -> dict[str, str]:
 def recorded(program: VerifiedProgram, timeout_s: float, roundoff: float = 0.0) -> WorkRun:
     """Run a program with fixed seeds, and return its work.
 
-    Args:
-        program: The program.
-        timeout_s: Seconds after which it is killed.
-        roundoff: Relative rounding error that each sum gets at random; 0 for none.
+    ``roundoff`` is the relative rounding error that each sum gets at random; 0 for none.
 
     Raises:
         UnfinishedError: It ran too long or could not be started.
     """
     with private_folder() as folder:
-        injection = Injection(folder / "start", marks=False)
-        injection.prepare()
         own = {
             **observer("work_record"),
             work_record.FOLDER_VARIABLE: str(folder),
             work_record.ROUNDOFF_VARIABLE: repr(roundoff),
         }
         before = changed_files(program.cwd)
-        code, stderr, _ = _run(program, injection, own, timeout_s)
+        code, stderr, _ = _run(program, Injection(folder / "start", marks=False), own, timeout_s)
         return work_run(folder, code, stderr, program.cwd, changed_files(program.cwd, before))
 
 
 def work_run(folder: Path, code: int, stderr: str, cwd: Path, changed: Mapping[str, tuple[int, int]]) -> WorkRun:
-    """Return a run from the records of its processes.
-
-    Args:
-        folder: The folder of the records.
-        code: Exit code of the program.
-        stderr: What it wrote to stderr.
-        cwd: Its working folder.
-        changed: The files that changed there.
-    """
+    """Return a run from the records of its processes."""
     processes = []
     for path in sorted(folder.glob(f"*{work_record.SUFFIX}")):
         with suppress(ValueError):  # a process that was killed while it wrote
@@ -172,9 +159,7 @@ def run_once(program: VerifiedProgram, timeout_s: float) -> None:
         UnfinishedError: It ran too long or could not be started.
     """
     with private_folder() as folder:
-        injection = Injection(folder / "start", marks=False)
-        injection.prepare()
-        _run(program, injection, {}, timeout_s)
+        _run(program, Injection(folder / "start", marks=False), {}, timeout_s)
 
 
 def timed(program: VerifiedProgram, timeout_s: float) -> ProgramTime:
@@ -185,7 +170,6 @@ def timed(program: VerifiedProgram, timeout_s: float) -> ProgramTime:
     """
     with private_folder() as folder:
         injection = Injection(folder / "start", is_timed=True)
-        injection.prepare()
         code, stderr, run_ns = _run(program, injection, {}, timeout_s)
         if code:
             lines = " / ".join(stderr.strip().splitlines()[-1:])
@@ -218,6 +202,7 @@ def _run(
     program: VerifiedProgram, injection: Injection, own: Mapping[str, str], timeout_s: float
 ) -> tuple[int, str, float]:
     """Run a program to its end, and return its exit code, its stderr and its time in ns."""
+    injection.prepare()
     environ = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", **own}
     began = time.perf_counter_ns()
     try:
@@ -235,9 +220,7 @@ def _run(
 def changed_files(folder: Path, before: Mapping[str, tuple[int, int]] | None = None) -> dict[str, tuple[int, int]]:
     """Return the time of change and the size of the files below a folder, by relative path.
 
-    Args:
-        folder: The folder.
-        before: What an earlier call returned; files that are the same since then are left out.
+    Files that are the same as an earlier call returned are left out.
     """
     known = before or {}
     return {path: state for path, state in _found_files(folder) if known.get(path) != state}

@@ -68,11 +68,7 @@ AfterImport = Callable[[str, Callable[[Any], object]], object]
 
 
 def start(after_import: AfterImport) -> None:
-    """Record this process from the import of torch on.
-
-    Args:
-        after_import: Calls a function with a module after its import.
-    """
+    """Record this process from the import of torch on."""
     make_alike(after_import)
     recorded(after_import)
 
@@ -183,7 +179,10 @@ class WorkRecord:
         Observed().__enter__()
         atexit.register(self.write)
         os.register_at_fork(after_in_child=lambda: self._forget(is_child=True))
-        _at_end_of_children(self)
+        # Children of multiprocessing run no functions of atexit.
+        from multiprocessing import util
+
+        util.register_after_fork(self, lambda one: util.Finalize(None, one.write, exitpriority=100))
 
     def write(self) -> None:
         """Write the record of this process; once."""
@@ -199,7 +198,7 @@ class WorkRecord:
             "torch": str(torch.__version__),
             "events": self._events,
             "parameters": self._shapes,
-            "precision": _precision(torch),
+            "precision": {"float32 products": str(torch.get_float32_matmul_precision())},
             "written": {path: _size(path) for path in sorted(self._written) if os.path.exists(path)},
         }
         path = os.path.join(self._folder, f"{os.getpid()}{SUFFIX}")
@@ -573,13 +572,6 @@ def _without_number(module: Any, hooks: str, handle: Any, hook: object) -> None:
         found[-1 - handle.id] = hook
 
 
-def _at_end_of_children(record: WorkRecord) -> None:
-    """Write the record of children of ``multiprocessing`` at their end: they run no functions of ``atexit``."""
-    from multiprocessing import util
-
-    util.register_after_fork(record, lambda one: util.Finalize(None, one.write, exitpriority=100))
-
-
 def _more_formulas(torch: Any, attention: Callable[..., int]) -> dict[Any, Callable[..., int]]:
     """Return formulas of operators that PyTorch's own counter lacks."""
     aten = torch.ops.aten
@@ -664,11 +656,6 @@ def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
 
 def _described(parameter: Any) -> str:
     return f"{str(parameter.dtype).removeprefix('torch.')}{list(parameter.shape)}"
-
-
-def _precision(torch: Any) -> dict[str, str]:
-    """Return the settings that let products round more than their types say."""
-    return {"float32 products": str(torch.get_float32_matmul_precision())}
 
 
 def _size(path: str) -> int:

@@ -78,8 +78,7 @@ class ProcessWork:
 def process_work(record: Mapping[str, Any]) -> ProcessWork:
     """Return the work of a process.
 
-    Args:
-        record: What ``WorkRecord.write`` wrote.
+    The record is what ``WorkRecord.write`` wrote.
     """
     events = record["events"]
     kinds = {each["kind"] for each in events}

@@ -62,7 +62,6 @@ class TimedRun:
 
     Attributes:
         mean_ns: Time per step: mean from the start of a step to the start of the next.
-        median_ns: Median length of its steps.
         parts: ns a step of each part of a step, by its words; empty where unknown.
         commit: Commit of the program; empty if unknown.
         waiting_ns: ns a step that the loop waits for a CPU core that others use; None where it was not measured.
@@ -83,7 +82,6 @@ class Measure:
     Attributes:
         new_ns: Median of the new runs; of two the smaller.
         limit: Change that the noise between runs explains, as a share; infinite where it is unknown.
-        outcome: Result of this measure alone.
     """
 
     label: str
@@ -124,7 +122,6 @@ class Gate:
     Attributes:
         earlier: The runs that were compared with, in order.
         new: The new runs; with earlier ones that belong to the same step, if there are.
-        options: What the user wants to find.
         hint: What to do where the result is "cannot tell"; empty otherwise.
         measures: Time per step, then the median step; empty where runs are missing.
         blame: Parts that explain a slowdown, the largest first.

@@ -69,7 +69,6 @@ class Trend(NamedTuple):
     """The last runs of one program.
 
     Attributes:
-        run_count: Number of its runs in the history.
         runs: Its last runs that have steps, in order of commits.
         without_steps: How many of its last runs have none.
         drift: Change over the whole series where it drifts, as a share; else 0.

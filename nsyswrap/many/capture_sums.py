@@ -26,7 +26,6 @@ class FindingSum(NamedTuple):
 
     Attributes:
         severity: The most severe of them.
-        lost_ns: GPU time lost.
         saving_ns: Predicted saving as GPU time; None where none of them has one.
     """
 
@@ -54,10 +53,8 @@ class CaptureSums:
         gpus: Name of each GPU that ran something, sorted.
         host: Neutral name of the machine; empty if unknown.
         started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
-        nsys_version: Version of nsys; empty if unknown.
         step_count: Measured steps; None where there are none.
         step_ns: Their median length.
-        verdict: What limits the run.
         ledger: GPU time by row of the ledger. The values add up to the window of all GPUs.
         idle: Idle GPU time by rule. The values add up to the ledger's idle time.
         findings: The findings by rule, as the report has them.

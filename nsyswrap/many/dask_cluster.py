@@ -64,11 +64,6 @@ def answers(
 def checked(digest: str, function: Callable[[Any], str], task: object) -> str:
     """Answer a task on a worker.
 
-    Args:
-        digest: The source of nsyswrap that the task comes from.
-        function: Answers it.
-        task: The task.
-
     Raises:
         UsageError: The worker has another nsyswrap, so its answers may differ.
     """

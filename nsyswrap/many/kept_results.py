@@ -53,11 +53,7 @@ def content_key(path: Path, options: str, host_from: Path | None = None) -> str:
 
 
 class KeptResults:
-    """Results in a folder, by key.
-
-    Args:
-        folder: The folder; made when the first result is kept.
-    """
+    """Results in a folder, by key."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

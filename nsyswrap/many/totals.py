@@ -27,8 +27,6 @@ class CaptureRow(NamedTuple):
         usual_share: Its step as a share of the usual one of its program and GPUs; None where there is none to compare.
         busy_ns, idle_ns: GPU time with and without an operation.
         rule: Rule of the finding that loses most; empty without one.
-        lost_ns: GPU time that it loses.
-        verdict: What limits the run.
     """
 
     name: str
@@ -55,7 +53,6 @@ class FindingRow(NamedTuple):
 
     Attributes:
         severity: The most severe of them.
-        lost_ns: GPU time lost.
         saving_ns: Predicted saving as GPU time, of the captures that have a prediction; None where none has.
         median_share: Median over these captures of the share of their GPU time that is lost.
         most_share: The largest share, and ``worst`` the capture that has it.
@@ -92,7 +89,6 @@ class GroupRow(NamedTuple):
         ledger: GPU time by row of the ledger; adds up to ``gpu_ns``.
         usual_share: Median over the captures of the step as a share of the usual one; None where none is compared.
         rule: Rule of the finding that loses most; empty without one.
-        lost_ns: GPU time that it loses.
     """
 
     name: str

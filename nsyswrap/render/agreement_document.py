@@ -23,11 +23,6 @@ class Measured:
     """An agreement and how it was measured.
 
     Attributes:
-        agreement: Comparison of names with hardware counters.
-        gpu: Name of the GPU.
-        ncu_version: Version of Nsight Compute.
-        command: The program that ran.
-        launches: Number of measured launches.
         counters: All counters, as the CSV that ncu wrote.
     """
 

@@ -26,6 +26,7 @@ from nsyswrap.render.comparison_tables import (
     intervals_of,
     least_of,
     lost_of,
+    lost_words,
     moved,
     moved_of,
     one_run_each,
@@ -258,9 +259,7 @@ def _lost(comparison: Comparison, pairs: Sequence[FindingPair]) -> str:
     """Return the time lost to the findings of a rule, in base and in new: a step where both sides have steps."""
     if not pairs:
         return ""
-    unit, of = ("ns", "a step") if comparison.basis == "step" else ("share", "of the window")
-    before, now = sum(each.base_lost for each in pairs), sum(each.new_lost for each in pairs)
-    return f"{units.text(before, unit)} → {units.text(now, unit)} {of}"
+    return lost_words(sum(each.base_lost for each in pairs), sum(each.new_lost for each in pairs), comparison)
 
 
 def _facts(comparison: Comparison) -> Table:

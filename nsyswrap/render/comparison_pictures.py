@@ -60,12 +60,7 @@ def intervals(estimates: Sequence[Estimate], find: float) -> tuple[Picture, ...]
 
 
 def curves(base: npt.NDArray[np.float64], new: npt.NDArray[np.float64]) -> tuple[Picture, ...]:
-    """Return the cumulative distributions of step times; none where a side has fewer than two steps.
-
-    Args:
-        base: Lengths of the steps in base, ns.
-        new: Lengths of the steps in new, ns.
-    """
+    """Return the cumulative distributions of step times; none where a side has fewer than two steps."""
     if min(len(base), len(new)) < 2:  # noqa: PLR2004 - a line has two ends
         return ()
     least = float(min(base.min(), new.min()))

@@ -196,10 +196,13 @@ def gpus_of(side: Side) -> str:
 
 def lost_of(pair: FindingPair, comparison: Comparison) -> str:
     """Return the time lost to a finding in base and in new: ``3.28 ms → 14.4 µs a step``; empty without time lost."""
-    if not pair.base_lost and not pair.new_lost:
-        return ""
+    return lost_words(pair.base_lost, pair.new_lost, comparison) if pair.base_lost or pair.new_lost else ""
+
+
+def lost_words(base: float, new: float, comparison: Comparison) -> str:
+    """Return time lost in base and in new, in the unit of the tables."""
     unit, of = _unit(comparison)
-    return f"{units.text(pair.base_lost, unit)} → {units.text(pair.new_lost, unit)} {of}"
+    return f"{units.text(base, unit)} → {units.text(new, unit)} {of}"
 
 
 def moved_of(pair: FindingPair, comparison: Comparison) -> str:

@@ -56,9 +56,6 @@ class Lines:
     """Sentences: paragraphs, headlines, small print, limits of the numbers, a list, or lines of code.
 
     Attributes:
-        lines: The sentences.
-        role: What they are.
-        forms: Forms that have them.
         links: Where each line leads, on a page that has the place; empty for nowhere.
     """
 
@@ -133,15 +130,12 @@ class Entry(NamedTuple):
 
     Attributes:
         word: Its first word, such as "smaller".
-        title: Its name; empty where the headline says all.
         note: Where it is, or the numbers behind its name.
         headline: A sentence; a text for the terminal has it only where there is no name.
         lines: Further sentences for all forms.
-        advice: What to do.
         severity: problem, warning or note; empty for none.
         evidence: What shows it; behind a click.
         anchor: Its anchor on a page; empty for none.
-        rule: The name of its rule.
         effect: What fixing it does to a step; None where that is no time.
         cost: Pairs of a label and a value: its times.
         also: Place and times of the same finding on other GPUs.
@@ -177,12 +171,10 @@ class Entries:
     """Findings, issues or changes of one kind.
 
     Attributes:
-        entries: The entries, the most important first.
         noun: What more of them are.
         most: Largest number of them in text and in Markdown.
         is_numbered: Whether their order says something.
         advised: Forms that say what to do.
-        forms: Forms that have them.
     """
 
     kind: ClassVar[str] = "entries"
@@ -214,9 +206,7 @@ class Bar(NamedTuple):
     """A length of time as a bar.
 
     Attributes:
-        name: Its name.
         amount: Its length as text.
-        parts: Its parts.
         range: The range of its length as text; empty for none.
         ends: The range in per cent of the width; empty for none.
     """
@@ -290,7 +280,6 @@ class Column(NamedTuple):
 
     Attributes:
         name: Its name in JSON and CSV; empty for one that cannot be sorted or copied.
-        label: Its heading.
         unit: Unit of its values, ``text``, or ``picture``.
         raw: Its values, or pictures; None for one that is missing.
         cells: The values as text; empty where their unit says how they read.
@@ -327,10 +316,8 @@ class Table:
     Attributes:
         name: Its name; with that of the document it names a CSV.
         caption: What it shows.
-        columns: Its columns.
         brief: Names of the columns in text and Markdown; empty for all.
         most: Largest number of rows of a form, where it is not the usual one; 0 leaves the table out.
-        forms: Forms that have it.
         cut: A sentence about rows that it does not have.
         noun: What its rows are, where they are no parts of one time.
         folded: Forms in which a click opens it.
@@ -341,7 +328,6 @@ class Table:
         parents: Number of the row that each row is part of, which comes before it; -1 for none. The page folds such
             rows, and texts indent them. Empty for a table without them.
         row_attributes: Attributes of each row on the page.
-        attributes: Attributes of the table on the page.
     """
 
     kind: ClassVar[str] = "table"
@@ -442,7 +428,6 @@ class PagePart:
     Attributes:
         kind: Name of the template.
         content: What the template reads.
-        forms: Forms that have it.
     """
 
     kind: str
@@ -478,13 +463,10 @@ class DocumentSection(NamedTuple):
 
     Attributes:
         key: Its anchor.
-        title: Its heading; empty for none.
         of: What its numbers are about.
-        blocks: What it holds.
         brief: Its name in the contents; empty for its heading.
         page_of: What its numbers are about in the words of a page, where these are others.
         group: Its group in the contents; a page folds all groups but the first one.
-        forms: Forms that have it.
     """
 
     key: str
@@ -502,10 +484,7 @@ class Document:
     """A result without a form.
 
     Attributes:
-        command: The command that has this result.
-        title: What it is about.
         verdict: The answer, in some sentences.
-        sections: The evidence.
         about: Pairs of a label and a value below the title.
         outcome: The answer in a word or two; empty where there is none.
         tone: The colour of the answer.

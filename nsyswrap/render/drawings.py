@@ -17,11 +17,9 @@ class Shape(NamedTuple):
 
     Attributes:
         tag: Its name in SVG.
-        attributes: Its attributes.
         words: What a ``text`` says.
         title: What is shown under the pointer; empty for nothing.
         href: Where it leads; empty for nowhere.
-        parts: Elements inside it.
     """
 
     tag: str
@@ -42,16 +40,9 @@ def shape(  # noqa: PLR0913 - one argument a field
     parts: tuple[Shape, ...] = (),
     **attributes: object,
 ) -> Shape:
-    """Return an element of a drawing.
+    """Return an element of a drawing, with the fields of ``Shape``; ``look`` is its class, empty for none.
 
-    Args:
-        tag: Its name in SVG.
-        look: Its class; empty for none.
-        words: What a ``text`` says.
-        title: What is shown under the pointer.
-        href: Where it leads.
-        parts: Elements inside it.
-        attributes: Others, with ``_`` for ``-``; colours hold where style sheets are forbidden.
+    Other attributes have ``_`` for ``-``. Colours hold where style sheets are forbidden.
     """
     named = {name.replace("_", "-"): str(value) for name, value in attributes.items()}
     return Shape(tag, {"class": look, **named} if look else named, words, title, href, parts)
@@ -62,7 +53,6 @@ class Picture(NamedTuple):
 
     Attributes:
         shapes: Its elements; horizontal places are per cent, vertical ones pixels.
-        height: Its height in pixels.
         alt: What it shows; empty where the numbers beside it say the same.
         width: Its width; 100 % for that of its place.
         box: Width and height of its own scale, which is stretched to its place; empty for none.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nsyswrap.base import units
-from nsyswrap.model import Report, Section
+from nsyswrap.model import Report
 from nsyswrap.render import hues, report_cards, summary_model
 from nsyswrap.render.drawings import Picture, Shape, shape
 from nsyswrap.render.escape import elide, visible
@@ -56,7 +56,8 @@ def flame(report: Report) -> Picture | None:
         frames = [visible(frame) for frame in str(row["stack"]).split(_SEPARATOR)] if row["stack"] else [REST]
         root.add([str(row["rule"]), *frames], int(row["idle_estimate_ns"]), int(row["sample_count"]))
     anchors = {finding.rule: report_cards.anchor(finding.rule) for finding in report.findings}
-    drawn = tuple(_boxes(root, _own_files(section), anchors))
+    own = frozenset(visible(str(row["file"])) for row in summary_model.rows(section, "lines"))
+    drawn = tuple(_boxes(root, own, anchors))
     height = max(int(box.attributes["y"]) for box in drawn) + ROW
     left_out = _count(root) - len(drawn)
     return Picture(
@@ -68,11 +69,6 @@ def flame(report: Report) -> Picture | None:
         note=f"{units.count(left_out)} {_LEFT_OUT}" if left_out else "",
         role="group",
     )
-
-
-def _own_files(section: Section) -> frozenset[str]:
-    """Return the files of the program itself: those of the lines that the section names."""
-    return frozenset(visible(str(row["file"])) for row in summary_model.rows(section, "lines"))
 
 
 def _boxes(root: _Node, own: frozenset[str], anchors: Mapping[str, str]) -> Iterator[Shape]:

@@ -28,7 +28,6 @@ class Gap(NamedTuple):
     """One unbroken idle span of one GPU, ns since capture start.
 
     Attributes:
-        device_id: The GPU.
         start_ns, end_ns: The span.
         pieces: One for each rule and phase, largest first, with cause and evidence of its longest part.
     """
@@ -53,12 +52,7 @@ class Longest(NamedTuple):
 
 
 def longest(table: pd.DataFrame, most: int) -> Longest:
-    """Return the longest gaps of all GPUs; equal ones in order of GPU and start.
-
-    Args:
-        table: The table ``gaps``.
-        most: Largest number of gaps.
-    """
+    """Return the longest gaps of all GPUs; equal ones in order of GPU and start."""
     rows, first, length = _joined(table)
     bounds = [*first.tolist(), len(rows)]
     numbers = np.argsort(-length, kind="stable")[:most].tolist()
@@ -67,12 +61,7 @@ def longest(table: pd.DataFrame, most: int) -> Longest:
 
 
 def cut(table: pd.DataFrame, most_rows: int) -> tuple[pd.DataFrame, int]:
-    """Return the rows of the longest gaps, whole gaps only, in order of GPU and time, and the length of all others.
-
-    Args:
-        table: The table ``gaps``.
-        most_rows: Largest number of rows that are kept.
-    """
+    """Return the rows of the longest gaps, whole gaps only, in order of GPU and time, and the length of all others."""
     if len(table) <= most_rows:
         return table, 0
     rows, first, length = _joined(table)

@@ -160,11 +160,6 @@ _TERM_OF = MappingProxyType(
 
 def term_anchor(label: str) -> str:
     """Return the anchor of the glossary term that explains a label; empty where none does."""
-    return _ANCHORS.get(_TERM_OF.get(label, label), "")
-
-
-def _anchor(term: str) -> str:
-    return "term-" + term.split(",", maxsplit=1)[0].replace(" ", "-")
-
-
-_ANCHORS = MappingProxyType({each.term: _anchor(each.term) for _, terms in GLOSSARY for each in terms})
+    term = _TERM_OF.get(label, label)
+    is_known = any(each.term == term for _, terms in GLOSSARY for each in terms)
+    return "term-" + term.partition(",")[0].replace(" ", "-") if is_known else ""

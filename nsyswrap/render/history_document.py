@@ -29,7 +29,6 @@ _CHARTS = (
     "The charts show the time per step of each run, in order of commits. Blue: level, and noise of unchanged runs. "
     "Ticks: another commit. A run leads to its report, or to its row in the list. The scales do not begin at 0."
 )
-_LESS_RECENTLY = "they ran less recently; to see one: history page --program NAME"
 _HEIGHT = 190
 # Room above the highest and below the lowest run, as a share of the scale; a flat series has a scale of this much.
 _ROOM = 0.08
@@ -46,7 +45,6 @@ class HistoryPage(NamedTuple):
         trends: The programs, the last one that ran first.
         reports: Address of the report of each run, by its id, relative to the page; only of those that are there.
         others: Programs without a section.
-        run_count: Number of all runs.
     """
 
     trends: Sequence[Trend]
@@ -104,7 +102,10 @@ def verdict(trends: Sequence[Trend]) -> str:
     slower, faster = ([one for one in changed if (one.changes[-1].share > 0) is more] for more in (True, False))
     sentences = []
     for some, word in ((slower, "slower"), (faster, "faster")):
-        named = [f"{_short(one)} is {word} since {_since(one, one.changes[-1])} ({_share(one)})" for one in some]
+        last = [(one, one.changes[-1]) for one in some]
+        named = [
+            f"{_short(one)} is {word} since {_since(one, at)} ({units.change(at.share)} a step)" for one, at in last
+        ]
         sentences += [f"{each}." for each in named[:_MOST_NAMED]]
         if len(named) > _MOST_NAMED:
             sentences.append(f"{len(named) - _MOST_NAMED} more are {word}, too.")
@@ -133,10 +134,6 @@ def _short(trend: Trend) -> str:
 
 def _since(trend: Trend, change: LevelChange) -> str:
     return run_name(trend.runs[change.first].row)
-
-
-def _share(trend: Trend) -> str:
-    return f"{units.change(trend.changes[-1].share)} a step"
 
 
 def _program(key: str, trend: Trend, reports: Mapping[str, str], brief: str) -> DocumentSection:

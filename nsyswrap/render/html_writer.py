@@ -153,12 +153,7 @@ def _step_data(step: DrawnStep) -> Markup:
 
 
 def with_places(text: str, editor: str = "") -> Markup:
-    """Return a text, escaped, in which each line of Python can be copied.
-
-    Args:
-        text: Any text.
-        editor: The address that opens a line, with ``{file}`` and ``{line}`` in it; empty for no links.
-    """
+    """Return a text, escaped, in which each line of Python can be copied."""
     found, end = Markup(), 0
     shown = visible(text)
     for each in _PLACE.finditer(shown):

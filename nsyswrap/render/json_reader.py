@@ -20,9 +20,6 @@ def read_report(path: Path) -> Report:
 
     The names of secrets and the limits and rates of GPUs are not in report.json, so they are empty.
 
-    Args:
-        path: The file.
-
     Raises:
         ExportError: The file cannot be read, is not JSON, is cut short or damaged, or was written by another program or
             version.
@@ -38,10 +35,6 @@ def read_report(path: Path) -> Report:
 
 def parse_report(text: str, name: str) -> Report:
     """Return the report in the text of a report.json.
-
-    Args:
-        text: JSON.
-        name: Name of the file in error messages.
 
     Raises:
         ExportError: It is not JSON, is cut short or damaged, or was written by another program or version.

@@ -179,12 +179,7 @@ def tree(report: Report) -> Tree:
 
 
 def section_tree(section: Section, ranks: Ranks = NO_RANKS) -> Tree:
-    """Return a section as nested dictionaries and lists of plain Python values.
-
-    Args:
-        section: The section.
-        ranks: The number of the rank on each GPU.
-    """
+    """Return a section as nested dictionaries and lists of plain Python values."""
     listed = {name: listed_rows(section.key, name, table) for name, table in section.tables.items()}
     cut = replace(
         section,

@@ -20,10 +20,6 @@ def in_one_table(report: Report, section: Section) -> Section:
 
     Any other section is unchanged. A kernel that several operators launch has the one with most of its time, and how
     many more there are. It is the same with modules and with the reasons why tensor cores are not used.
-
-    Args:
-        report: The report.
-        section: One of its sections.
     """
     kernels = report.section("kernels")
     summary = None if kernels is None else kernels.tables.get("summary")

@@ -18,7 +18,6 @@ class KeyNumber:
     """One number that is shown large.
 
     Attributes:
-        label: What it is.
         value: The number with its unit.
         note: What it is a share of, and related numbers.
     """

@@ -148,12 +148,7 @@ def _table(table: Table) -> str:
 
 
 def fold(summary: str, body: str) -> str:
-    """Return a part that a click opens.
-
-    Args:
-        summary: Its heading, escaped.
-        body: What it holds, escaped.
-    """
+    """Return a part that a click opens; both texts are escaped."""
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 

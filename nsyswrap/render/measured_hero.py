@@ -17,12 +17,7 @@ class MeasuredTime(NamedTuple):
 
 
 def hero(*times: MeasuredTime, sure: str = "") -> tuple[Hero, ...]:
-    """Return the bars of some times; nothing without times.
-
-    Args:
-        times: The times, in the order in which they are shown.
-        sure: How sure they are, in words; empty for nothing.
-    """
+    """Return the bars of some times; nothing without times."""
     known = [each for each in times if each.ns > 0]
     if not known:
         return ()

@@ -19,9 +19,6 @@ def static(name: str) -> str:
     """Return the text of a style sheet or a script without comments, blank lines and indentation.
 
     A style sheet also loses its other spaces without a meaning: it is on each page, and a slim page has at most 60 kB.
-
-    Args:
-        name: Its file in ``static``, such as ``page.css``.
     """
     text = resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
     short = _FOR_AUTHORS.sub("", text)
@@ -35,9 +32,6 @@ def static(name: str) -> str:
 def digest(text: str) -> str:
     """Return the source expression of an inline script or style sheet: ``'sha256-...'``.
 
-    Args:
-        text: The text between the tags, byte for byte.
-
     Source:
         Content Security Policy Level 3, section 2.3.1, hash-source.
     """
@@ -50,10 +44,6 @@ def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
 
     Under this policy, ``style`` attributes and handlers such as ``onclick`` have no effect, and no script can turn text
     into markup.
-
-    Args:
-        styles: The inline style sheets.
-        scripts: The inline scripts.
     """
     rules = (
         "default-src 'none'",

@@ -164,13 +164,7 @@ def _meaning(part: summary_model.IdlePart) -> str:
 
 
 def causes(ledger: summary_model.DeviceLedger, its: Device, of: str) -> Table:
-    """Return the idle time of a GPU by root cause, with what the CPU did.
-
-    Args:
-        ledger: The ledger of the GPU.
-        its: Its bars.
-        of: What a share is a part of.
-    """
+    """Return the idle time of a GPU by root cause, with what the CPU did."""
     found = _accounts(ledger)
     columns = (
         Column("", "colour", "picture", [charts.swatch(row) for row in its.idle]),

@@ -27,11 +27,8 @@ class _Row:
 
     Attributes:
         above: The row that it is part of; empty for none.
-        name: Its name.
         word: The class of a module.
         line, shapes: Those of an operator.
-        bound: What bounds it.
-        total_ns: Its time.
         times: Its time by what of a pass it belongs to.
         known_ns, needed_ns: The part of its time whose peak share is known, and the time that this part needs at least.
         kernels: The kernels of an operator in words, the most time first.

@@ -22,12 +22,7 @@ _PARTS = {LEDGER_NAMES[part.column]: part for part in vocabulary.LEDGER_PARTS if
 
 
 def peak(report: Report, group: str) -> Iterator[DocumentSection]:
-    """Yield the section; nothing where the capture does not show operators.
-
-    Args:
-        report: The report.
-        group: Its group in the contents.
-    """
+    """Yield the section; nothing where the capture does not show operators."""
     rows = summary_model.rows(report.section("operators"), "peak")
     if not rows:
         return

@@ -47,11 +47,10 @@ def ranks(report: Report) -> Iterator[Block]:
     said, links = zip(*_said(report, found, "a step" if is_of_steps else "in the window"), strict=True)
     yield Lines(said, "headline", PAGES, links)
     yield Bars((), _LEGEND, forms=PAGES)
-    drawn = pictures(section)
-    is_small = 0 < sum(each.segments for each in drawn) <= _SLIM_SEGMENTS
+    steps = pictures(section)
+    is_small = bool(steps) and len(summary_model.rows(section, "segments")) <= _SLIM_SEGMENTS
     waits = matrix(section, {int(row["rank"]) for row in found if row["late"]}, measure)
     beside = (waits,) if isinstance(waits, Picture) else ()
-    steps = tuple(each.picture for each in drawn)
     yield Pictures((*steps, *beside), is_wide=True)
     yield Pictures(steps if is_small else (), SLIM, is_wide=True)
     yield _table(found, measure, is_slim=not is_small)
@@ -112,13 +111,7 @@ def _table(found: Sequence[Row], measure: str, *, is_slim: bool) -> Table:
 
 
 def matrix(section: Section, late: set[int], measure: str) -> Table | Picture | None:
-    """Return who waits for whom: numbers for a few ranks, else a picture; None where none does.
-
-    Args:
-        section: The section on ranks.
-        late: The late ranks.
-        measure: What its times are.
-    """
+    """Return who waits for whom: numbers for a few ranks, else a picture; None where none does."""
     rows = summary_model.rows(section, "matrix")
     if not rows:
         return None
@@ -157,14 +150,7 @@ def matrix(section: Section, late: set[int], measure: str) -> Table | Picture | 
 def _map(
     shades: Mapping[tuple[int, int], int], count: int, marks: Sequence[tuple[int, str, bool]], longest: str
 ) -> Picture:
-    """Return the shades of all pairs as a picture, with labels of some rows and columns.
-
-    Args:
-        shades: Shade of each waiting and awaited rank.
-        count: Number of ranks or groups.
-        marks: Number of the row, text, and whether it is late.
-        longest: The longest wait in words.
-    """
+    """Return the shades of all pairs as a picture, with labels of some rows and columns."""
     across, down = min(_WIDEST_CELL, _MATRIX_WIDTH // count), sizes_for(count).pitch
     width, height = across * count, down * count
     shapes = [shape("rect", "ground", width=width, height=height, fill="#929292", fill_opacity=".12")]

@@ -28,11 +28,7 @@ class ChartedSteps(NamedTuple):
     """The input of the chart of steps: n steps in order.
 
     Attributes:
-        names: Name of each.
-        lengths_ns: Length of each.
-        warm_up: Whether each is warm-up.
         parts_ns: Parts of each step, which add up to its length, shape (parts, n); empty where unknown.
-        outlier: Whether each is an outlier.
         spans: Anchor of each in the timeline.
     """
 

@@ -10,12 +10,7 @@ from nsyswrap.timeline.event_frames import COLUMNS
 
 
 def arrow_tables(report: Report, frames: Mapping[str, pd.DataFrame]) -> dict[str, pa.Table]:
-    """Return each frame as a table, with a description of each column and the origin of the table in its metadata.
-
-    Args:
-        report: The report of the capture.
-        frames: The frames of ``timeline.event_frames``.
-    """
+    """Return each frame as a table, with a description of each column and the origin of the table in its metadata."""
     window = report.window
     about = {
         "capture": report.capture.name,

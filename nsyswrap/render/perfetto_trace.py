@@ -32,7 +32,6 @@ class FrameStyle(NamedTuple):
     """How the rows of one frame are drawn.
 
     Attributes:
-        frame: Its key.
         name: Column that names an event.
         keys: Columns that identify a track, after the GPU or the process.
         label: Label of a track, with the keys filled in.
@@ -104,12 +103,7 @@ class _Placed(NamedTuple):
 
 
 def pieces(report: Report, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """Yield the text of the trace.
-
-    Args:
-        report: The report; it has the names of GPUs and the window.
-        frames: The frames of ``timeline.event_frames``.
-    """
+    """Yield the text of the trace."""
     phases = frames["ranges"][frames["ranges"]["phase"] != NONE]
     frames = {**frames, "phases": phases, "gaps": _with_reasons(frames["gaps"])}
     # The viewer cannot show times before zero.

@@ -51,13 +51,6 @@ _SIZES = ((8, PixelSizes(17, 24, 6, 5, 58, 1)), (24, PixelSizes(0, 15, 4, 4, 22,
 _SMALL = PixelSizes(0, 6, 2, 4, 9, 8)
 
 
-class DrawnRanks(NamedTuple):
-    """One step of all ranks: the drawing, and how many segments it has."""
-
-    picture: Picture
-    segments: int
-
-
 class TimeAxis(NamedTuple):
     """The time axis of a picture, in ns."""
 
@@ -77,7 +70,7 @@ def sizes_for(ranks: int) -> PixelSizes:
     return next((sizes for most, sizes in _SIZES if ranks <= most), _SMALL)
 
 
-def pictures(section: Section) -> tuple[DrawnRanks, ...]:
+def pictures(section: Section) -> tuple[Picture, ...]:
     """Return the picture of each step that the section on ranks has; each rank leads to its time in the timeline."""
     ranks = {int(row["rank"]): row for row in summary_model.rows(section, "ranks")}
     segments, bars = summary_model.rows(section, "segments"), summary_model.rows(section, "collectives")
@@ -91,7 +84,7 @@ def pictures(section: Section) -> tuple[DrawnRanks, ...]:
     return tuple(found)
 
 
-def _picture(step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars: Sequence[Row]) -> DrawnRanks:
+def _picture(step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars: Sequence[Row]) -> Picture:
     axis = TimeAxis(int(step["start_ns"]), int(step["end_ns"]))
     drawn = sorted({int(row["rank"]) for row in segments})
     awaited, sizes = _awaited(axis, bars), sizes_for(len(drawn))
@@ -136,7 +129,7 @@ def _picture(step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars:
           for at, number in enumerate(drawn) if left and (number in late or at % sizes.every == 0)),
         shape("svg", "", **box, parts=inner),
     )  # fmt: skip
-    picture = Picture(
+    return Picture(
         shapes,
         height + 24,
         f"{name} on {len(drawn)} ranks" + (f"; late: {names}" if late else ""),
@@ -144,7 +137,6 @@ def _picture(step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars:
         caption=_note(step),
         role="group",
     )
-    return DrawnRanks(picture, len(segments))
 
 
 def _name(rank: Row) -> str:

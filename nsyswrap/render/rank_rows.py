@@ -1,7 +1,6 @@
 """The ranks of a job in words, for all forms of the report: their order, and who waits for whom and why."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from nsyswrap.model import Report
 from nsyswrap.render import summary_model
@@ -13,24 +12,6 @@ WAITS = "waits"
 # A table of at most this many ranks has them by number.
 MOST_BY_NUMBER = 12
 _NAME_WIDTH = 24
-
-
-class ShownRanks(NamedTuple):
-    """The first ranks of a table, how many there are in all, and what their times are: "mean step" or "window"."""
-
-    rows: tuple[Row, ...]
-    total: int
-    measure: str
-
-
-def shown(report: Report, most: int) -> ShownRanks | None:
-    """Return the first ranks of a report in the order of tables; None where it has no ranks."""
-    section = report.section("ranks")
-    found = summary_model.rows(section, "ranks")
-    if section is None or not found:
-        return None
-    measure = "mean step" if section.window.is_of_steps else "window"
-    return ShownRanks(tuple(in_order(found, most)[:most]), len(found), measure)
 
 
 def in_order(rows: Sequence[Row], most: int = MOST_BY_NUMBER) -> list[Row]:

@@ -202,20 +202,23 @@ def _key_numbers(report: Report) -> DocumentSection:
 
 def _ranks(report: Report) -> DocumentSection:
     """Return the ranks: the mean step of each in parts, and why others wait for it or for whom it waits."""
-    found = rank_rows.shown(report, _MOST_RANKS)
-    if found is None:
+    section = report.section("ranks")
+    found = summary_model.rows(section, "ranks")
+    if section is None or not found:
         return DocumentSection("ranks", "Ranks", "", ())
-    rest, times = found.total - len(found.rows), {"compute": "compute_ns", "copies": "copies_ns", "waiting": "wait_ns"}
+    rows = rank_rows.in_order(found, _MOST_RANKS)[:_MOST_RANKS]
+    rest, times = len(found) - len(rows), {"compute": "compute_ns", "copies": "copies_ns", "waiting": "wait_ns"}
     times |= {"transfer": "transfer_ns", "idle": "idle_ns"}
     columns = (
-        Column("rank", "rank", "number", [int(row["rank"]) for row in found.rows]),
-        *(Column(name, label, "ns", [int(row[name]) for row in found.rows]) for label, name in times.items()),
-        Column("waited_for_ns", "others wait", "ns", [int(row["waited_for_ns"]) for row in found.rows], forms=MARKDOWN),
-        Column("why", "why", "text", list(map(rank_rows.said, found.rows))),
+        Column("rank", "rank", "number", [int(row["rank"]) for row in rows]),
+        *(Column(name, label, "ns", [int(row[name]) for row in rows]) for label, name in times.items()),
+        Column("waited_for_ns", "others wait", "ns", [int(row["waited_for_ns"]) for row in rows], forms=MARKDOWN),
+        Column("why", "why", "text", list(map(rank_rows.said, rows))),
     )
     cut = f"{rest} more on the page" if rest else ""
     table = Table("ranks", "Ranks", columns, most={"text": _MOST_RANKS}, forms=WRITTEN, cut=cut)
-    of = f"{found.measure}, {units.duration(int(found.rows[0]['length_ns']))}"
+    measure = "mean step" if section.window.is_of_steps else "window"
+    of = f"{measure}, {units.duration(int(rows[0]['length_ns']))}"
     blocks = (table, Deferred(lambda: page_ranks.ranks(report), PAGES))
     return DocumentSection("ranks", "Ranks", of, blocks, page_of=page_ledger.window_of(report), group=_ANSWER)
 

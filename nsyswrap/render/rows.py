@@ -26,7 +26,6 @@ class ShownColumn(NamedTuple):
     """One column of a table as text.
 
     Attributes:
-        name: Its name in the table.
         label: Its heading, without the unit.
         unit: The unit of all cells, such as "ms"; empty where each cell has its own or none.
         kind: Unit of its values; ``text`` is aligned left, all others right.
@@ -62,13 +61,7 @@ def written(columns: Sequence[tuple[str, units.ColumnUnit, list[Any]]], *, align
 
 
 def part_of(shown: int, count: int, times: tuple[float, float] | None) -> str:
-    """Return the part of a table that is shown: ``50 of 1,234 rows, 99.1 % of the time``; empty for all rows.
-
-    Args:
-        shown: Number of the rows that are shown.
-        count: Number of all rows.
-        times: The time that both stand for; None where rows measure no time.
-    """
+    """Return the part of a table that is shown: ``50 of 1,234 rows, 99.1 % of the time``; empty for all rows."""
     if count <= shown:
         return ""
     note = f"{units.count(shown)} of {units.count(count)} rows"

@@ -21,12 +21,7 @@ NO_ESTIMATE = "Nothing simulates what this saves."
 
 @dataclass(frozen=True, slots=True)
 class StepScale:
-    """The scale of all times of a step on a page.
-
-    Attributes:
-        now: The step now.
-        scale: Unit and decimals.
-    """
+    """The scale of all times of a step on a page."""
 
     now: CurrentStep
     scale: Scale
@@ -58,14 +53,7 @@ class StepScale:
         return int(f"{ns / self.scale.divisor:.{self.scale.decimals}f}".replace(".", ""))
 
     def effect(self, before_ns: int, after: Interval[int], label: str, how: str) -> Effect:
-        """Return what a change does to a step.
-
-        Args:
-            before_ns: The step without it.
-            after: The step with it.
-            label: What is different then, such as "with CUDA graphs".
-            how: How it is known, such as "simulated".
-        """
+        """Return what a change does to a step."""
         saved = self._digits(before_ns) - self._digits(after.point)
         if not is_known(after):
             return Effect(UNKNOWN, label, why=WIDE)

@@ -22,10 +22,7 @@ class TypicalStep(NamedTuple):
     """The typical step of a report.
 
     Attributes:
-        data: The timeline.
         gpus: The rows of all GPUs; it is on the first one.
-        span: Its interval.
-        name: Its name.
         note: What it is the middle of.
         script_data: What the script needs to draw it, as JSON.
     """

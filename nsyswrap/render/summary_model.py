@@ -44,9 +44,6 @@ class IdlePart:
     Attributes:
         rule: Key of the rule that the time is attributed to, whether or not its finding is shown.
         phase: Phase; empty where all phases are added.
-        device_id: GPU.
-        ns: Idle time.
-        share: Share of the window of that GPU.
         causes: Keys of the causes with their idle time, largest first.
     """
 

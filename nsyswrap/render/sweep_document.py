@@ -86,7 +86,12 @@ _IDLE_NAMES = {
 
 def document(sweep: Sweep) -> Document:
     """Return the sweep as a document."""
-    bars = _bars(sweep)
+    # The parts of a bar add up to the step.
+    bars = tuple(
+        Bar(each.cell.label, f"{units.duration(each.step_ns)} a step", _bar(each.parts))
+        for each in sweep.measured()
+        if each.parts and not each.cell.same_as
+    )
     of_bars = "each bar is one step of a cell, means over its GPUs"
     toml = Lines(tuple(sweep.spec.text.splitlines()), "code", PAGE)
     return Document(
@@ -395,15 +400,6 @@ def _picture(
 
 def _label(words: str, x: str, y: int, title: str = "") -> Shape:
     return shape("text", "word", words=words, title=title, x=x, y=y, text_anchor="middle", font_size=12, fill="#16202C")
-
-
-def _bars(sweep: Sweep) -> tuple[Bar, ...]:
-    """Return the account of each cell with GPU work; its parts add up to the step."""
-    return tuple(
-        Bar(each.cell.label, f"{units.duration(each.step_ns)} a step", _bar(each.parts))
-        for each in sweep.measured()
-        if each.parts and not each.cell.same_as
-    )
 
 
 def _bar(parts: Sequence[StepPart]) -> tuple[LegendRow, ...]:

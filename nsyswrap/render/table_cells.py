@@ -35,12 +35,10 @@ class TableCell(NamedTuple):
     """One cell.
 
     Attributes:
-        text: Its text on the page.
         whole: The whole name where the text is cut.
         raw: The value in report.json; empty for texts and for missing values.
         bar: Width of its bar in per cent; empty for none.
         fill: Key of the bar's colour.
-        is_text: Whether it is a text.
         prose: Whether it is a sentence, which may take several lines, and not a name.
         span: The interval that its row is about; None where there is none.
         href: Where it leads; empty for nowhere.
@@ -79,13 +77,7 @@ class TableView(NamedTuple):
 
 
 def table_view(table: Table, form: Form = "html", *, has_terms: bool = True) -> TableView:
-    """Return a table of a document as a page prints it.
-
-    Args:
-        table: The table.
-        form: The kind of page.
-        has_terms: Whether the page has a glossary, which explains headings.
-    """
+    """Return a table of a document as a page prints it."""
     at, shown, depths = table.shown(form), table.columns_of(form), table.depths
     bars, written, heads, columns = _bars(table, shown, len(at)), iter(shown), [], []
     for own in table.columns:
@@ -140,11 +132,6 @@ def _bars(table: Table, shown: Sequence[rows.ShownColumn], row_count: int) -> di
 
     A full bar is 100 %. Without shares, the column that measures the time of a row has bars, on which all rows together
     are a full bar. A table with many shares or with a single row has none.
-
-    Args:
-        table: The table with all its rows.
-        shown: The columns that are shown.
-        row_count: Number of rows that are shown.
     """
     if row_count < _LEAST_BARRED:
         return {}

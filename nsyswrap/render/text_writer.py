@@ -35,14 +35,7 @@ _BAR, _BAR_WIDTH = "\N{FULL BLOCK}", 30
 
 
 def write(document: Document, *, width: int = 80, colour: bool = False, is_brief: bool = False) -> str:
-    """Return the document as text for a terminal.
-
-    Args:
-        document: The document.
-        width: Largest line width in columns.
-        colour: Whether to add terminal colours; no information is in the colour alone.
-        is_brief: Whether to return only the answer of a report, of at most 20 lines.
-    """
+    """Return the document as text for a terminal."""
     return printed(_parts(document, width, is_brief=is_brief), width=width, colour=colour)
 
 
@@ -257,13 +250,7 @@ def _short(cells: Sequence[str], unit: str, width: int) -> Sequence[str]:
 
 
 def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> str:
-    """Return blocks below each other as text for a terminal, without blanks at the ends of lines.
-
-    Args:
-        blocks: What is printed.
-        width: Largest line width in columns.
-        colour: Whether to add terminal colours.
-    """
+    """Return blocks below each other as text for a terminal, without blanks at the ends of lines."""
     out = io.StringIO()
     console = Console(
         file=out,

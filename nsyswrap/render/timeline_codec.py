@@ -55,11 +55,7 @@ class Packer:
         return {"at": place, "n": len(numbers), "w": width, "d": int(differences), "s": int(signed)}
 
     def text(self, head: object) -> str:
-        """Return head and arrays as one text of base64.
-
-        Args:
-            head: Any value that JSON can hold.
-        """
+        """Return head and arrays as one text of base64."""
         encoded = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         first = encoded.encode("utf-8", errors="replace")
         whole = b"".join((len(first).to_bytes(4, "little"), first, *self._parts))

@@ -16,7 +16,9 @@ def document(trial: Trial) -> Document:
     tone: Tone = "good" if trial.kept else ""
     return Document(
         command="try",
-        title=units.counted(len(_tried(trial)), "change"),
+        title=units.counted(
+            sum(each.verdict != NOT_APPLICABLE and each.spec != SET for each in trial.outcomes), "change"
+        ),
         outcome="faster" if trial.kept else "nothing helps",
         tone=tone,
         verdict=verdict(trial),
@@ -31,11 +33,6 @@ def document(trial: Trial) -> Document:
             DocumentSection("workers", "Workers of the loader", "", (_workers(trial),) if trial.points else ()),
         ),
     )
-
-
-def _tried(trial: Trial) -> list[TriedChange]:
-    """Return the changes that apply to the program."""
-    return [each for each in trial.outcomes if each.verdict != NOT_APPLICABLE and each.spec != SET]
 
 
 def _hero(best: TriedChange | None) -> tuple[Hero, ...]:

@@ -22,7 +22,6 @@ class LedgerPart(NamedTuple):
     Attributes:
         column: Its column in the table ``devices``.
         key: Short name, which selects its colour in the style sheet.
-        label: Text on the page.
         colour: Fill on a white page; its contrast with white is at least 3:1.
     """
 

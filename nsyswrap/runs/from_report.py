@@ -43,12 +43,6 @@ def run_from_report(
     """Return the run that a report is about.
 
     Every text is cleaned once more, since the report may come from anywhere.
-
-    Args:
-        report: The report.
-        record: Its run.json; None where there is none.
-        place: Where it comes from.
-        cleaner: Removes what is private.
     """
     texts = _Texts(cleaner)
     each_fact = (_fact(section.key, fact, texts) for section in report.sections for fact in section.facts)

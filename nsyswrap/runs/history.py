@@ -93,12 +93,7 @@ class History:
         self.place = place
 
     def add(self, run: Run, *, replace: bool = False) -> Added:
-        """Add a run, unless it is there. When this returns, the run is on the disk.
-
-        Args:
-            run: The run.
-            replace: Take the new numbers where the run is there.
-        """
+        """Add a run, unless it is there. When this returns, the run is on the disk."""
         with writing(self.engine) as connection:
             if _inserted(connection, run):
                 return Added.NEW
@@ -196,11 +191,7 @@ class History:
             return tuple(_with_accounts(connection, queries, limit))
 
     def programs(self, name: str = "") -> list[ListedProgram]:
-        """Return what was run and on what, each once with its number of runs, the last one that ran first.
-
-        Args:
-            name: Only this script, such as "train.py"; empty for all.
-        """
+        """Return what was run and on what, each once with its number of runs, the last one that ran first."""
         last = func.max(RUNS.c.started_utc)
         query = select(*_IDENTITY, func.count(), last).where(is_of(Program(name))).group_by(*_IDENTITY)
         with reading(self.engine) as connection:

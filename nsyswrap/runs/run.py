@@ -17,8 +17,6 @@ class Program(NamedTuple):
         program: The script, such as "train.py", or the program where there is none.
         arguments: The other words of the command as a shell writes them, with those of a launcher.
         gpu: Name of the GPUs, such as "NVIDIA H200"; empty without a GPU.
-        gpu_count: Number of GPUs that ran something.
-        ranks: Number of ranks of the job.
         rank: The rank that the report is about; empty for all of a job.
         host: Kind of the machine: processor, cores and memory; empty if unknown.
     """
@@ -146,7 +144,6 @@ class Run:
     Attributes:
         row: The run; ``added_utc`` is set when it is added.
         content: Digest of all that is kept; equal for equal runs.
-        accounts, findings, facts: Their rows.
     """
 
     row: RunRow

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pandas as pd
 
 from nsyswrap.attribution.copy_table import find_migrations
 from nsyswrap.base import units
@@ -49,10 +48,11 @@ def run(context: TraceContext, window: Window) -> Section:
     affected = affected_ns(context, window, missing)
     share = affected / (window.length_ns * max(len(context.operations.used_in(window)), 1))
     findings = [*_incomplete(missing, affected, share, window), *_dropped(trace, window), *_no_ranges(trace, window)]
-    return Section(
-        key="capture_check",
-        title="Is the capture complete?",
-        window=window,
+    messages = trace[tables.DIAGNOSTICS]
+    texts = messages["text"][np.isin(array(messages, "severity"), COMPLAINTS)]
+    counted = sorted(Counter(map(str, texts)).items(), key=lambda each: (-each[1], each[0]))
+    return SECTION.made(
+        window,
         facts=(
             Fact("complete", INCOMPLETE if affected else COMPLETE, "text"),
             Fact(AFFECTED, affected, "ns"),
@@ -61,7 +61,7 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("cuda_rows", trace.event_counts.get("CUDA", 0), "count"),
             Fact("nvtx_rows", trace.event_counts.get("NVTX", 0), "count"),
         ),
-        tables={"diagnostics": _complaints(trace)},
+        tables={"diagnostics": typed_table(counted, {"text": str, "count": np.int64})},
         findings=tuple(findings),
         notes=(*_harmless(missing, affected), *_migrations(context, window), *_doubtful_gpus(context)),
     )
@@ -151,14 +151,6 @@ def _migrations(context: TraceContext, window: Window) -> Iterator[str]:
             yield f"{units.count(count)} migrations of unified memory in the window: {who}."
 
 
-def _complaints(trace: Trace) -> pd.DataFrame:
-    """Return the warnings and errors of nsys itself: each text once, with its count."""
-    messages = trace[tables.DIAGNOSTICS]
-    texts = messages["text"][np.isin(array(messages, "severity"), COMPLAINTS)]
-    counted = sorted(Counter(map(str, texts)).items(), key=lambda each: (-each[1], each[0]))
-    return typed_table(counted, {"text": str, "count": np.int64})
-
-
 def _finding(  # noqa: PLR0913, PLR0917 - one value a field
     rule: str,
     headline: str,
@@ -206,7 +198,6 @@ SECTION = SectionSpec(
     run=run,
     place=270,
     group=PageGroup.ABOUT,
-    on_page_only=True,
     columns={"diagnostics": "text count"},
     kinds={Kind.TEXT: "text"},
     facts={

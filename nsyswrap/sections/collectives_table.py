@@ -23,14 +23,8 @@ def by_kind(
 
     Times are sums over all ranks, clipped to the window. ``count`` counts a collective once, however many ranks it has.
     ``bus_bandwidth`` is bytes a second on each link while it transfers; NaN where the size or the number of ranks is
-    not known, and ``link_bandwidth`` is what these links can do; there is no such
-    column where that is not known at all. ``bytes`` is -1 where NCCL did not record it.
-
-    Args:
-        collectives: The collectives of all ranks.
-        lateness: Their exposed times.
-        window: The window.
-        fast: How long each transfers on links that do what they can, in ns; NaN where that is not known.
+    not known, and ``link_bandwidth`` is what these links can do; there is no such column where that is not known at
+    all: ``fast`` is how long each transfers on them, in ns, or NaN. ``bytes`` is -1 where NCCL did not record it.
     """
     start, end = (np.clip(each, window.start_ns, window.end_ns) for each in (collectives.start, collectives.end))
     arrival = np.clip(collectives.arrival, start, end)

@@ -14,6 +14,7 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.links import fast_ns
+from nsyswrap.rules import rule_of
 from nsyswrap.sections import job_code, late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
 from nsyswrap.sections.communication_advice import advice_for, is_split
@@ -25,7 +26,6 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.tables import coded
 from nsyswrap.what_if.simulate import Simulation
 
-TITLE = "Communication between GPUs"
 # Place of transfer among the spans of ``Collectives.exclusive``.
 TRANSFER = 2
 ALL_TRANSFER = (
@@ -62,14 +62,12 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
     own = find_own_windows(context, window)
     rows = {device: _collectives(context, device, own.on(device)) for device in context.operations.used_in(window)}
     if not any(len(each) for each in rows.values()):
-        return Section("communication", TITLE, window, notes=(NONE,))
+        return SECTION.made(window, notes=(NONE,))
     each = [_by_kernel(context, device, mine, own.on(device)) for device, mine in rows.items()]
     table = pd.concat(each, ignore_index=True)
     kinds = by_kind(of_all_ranks, lateness_of_all, window, fast_ns(context, of_all_ranks))
-    return Section(
-        key="communication",
-        title=TITLE,
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("communication_ns", int((kinds["wait_ns"] + kinds["transfer_ns"]).sum()), "ns"),
             Fact("exposed_ns", int((lateness_of_all.exposed_wait + lateness_of_all.exposed_transfer).sum()), "ns"),
@@ -147,7 +145,7 @@ def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) 
         share = units.share(lost / own.length_ns)
         found.append(
             make_finding(
-                rule=advice.rule,
+                rule=rule_of(advice.rule),
                 headline=(EXCHANGES if is_split(simulation.collectives) else EXCHANGES_OR_WAITS).format(share=share),
                 lost_ns=lost,
                 saving=advice.saving,
@@ -171,14 +169,13 @@ def _longest(table: pd.DataFrame) -> tuple[str, ...]:
 
 SECTION = SectionSpec(
     key="communication",
-    title=TITLE,
+    title="Communication between GPUs",
     run=run,
     about=About.BOTH,
     needs=(tables.KERNELS,),
     of_operations=True,
     place=110,
     group=PageGroup.GPU,
-    on_page_only=True,
     columns={
         "collectives": (
             "communicator kind bytes count wait_ns transfer_ns exposed_wait_ns exposed_transfer_ns bus_bandwidth"

@@ -179,18 +179,14 @@ def _of_bucket_sizes(simulation: Simulation, device: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_forward_only(context: TraceContext) -> bool:
-    """Return whether the phases of the program are known and contain no training."""
-    seen = {context.phases.name(code) for code in np.unique(context.phases.ranges["phase"]).tolist()}
-    return FORWARD in seen and not seen & TRAINING
-
-
 def _without_gradients(context: TraceContext, rows: Indices, length: Times) -> str | None:
     """Return what to do about collectives that most of the time carry no gradients; None where they may."""
     half = HALF * length.sum()
-    if length[_among(context, rows, OF_EXPERTS)].sum() > half:
+    if length[_named(context, rows, lambda name: name.kind in OF_EXPERTS)].sum() > half:
         return EXPERTS_ADVICE
-    return FORWARD_ADVICE if _is_forward_only(context) or length[_of_engine(context, rows)].sum() > half else None
+    seen = {context.phases.name(code) for code in np.unique(context.phases.ranges["phase"]).tolist()}
+    of_engines = length[_named(context, rows, lambda name: name.library in ENGINES)].sum() > half
+    return FORWARD_ADVICE if of_engines or (FORWARD in seen and not seen & TRAINING) else None
 
 
 def _gathered(simulation: Simulation) -> TransferAdvice:
@@ -226,7 +222,7 @@ def beside_the_layer_before(context: TraceContext, collectives: Collectives, row
     otherwise the host is late; and where one of the passes goes on after it.
     """
     operations, found = context.operations, np.zeros(len(rows), np.int64)
-    gathers = np.flatnonzero(_among(context, rows, frozenset({ALL_GATHER})))
+    gathers = np.flatnonzero(_named(context, rows, lambda name: name.kind == ALL_GATHER))
     order = gathers[np.argsort(operations.start[rows[gathers]], kind="stable")]
     mine = operations.on(int(operations.device_id[rows[0]])) if len(order) else rows[:0]
     mine = mine[operations.kind[mine] == COMPUTE]
@@ -241,29 +237,14 @@ def beside_the_layer_before(context: TraceContext, collectives: Collectives, row
     since = np.maximum(after_gather, np.where(before > 0, last_other[before - 1], 0))
     sums = np.concatenate([[0], np.cumsum(operations.end[mine] - operations.start[mine])])
     computed = np.maximum(sums[before] - sums[np.minimum(since, before)], 0)
-    queued = _launched(context, rows[order]) <= np.where(before > 0, operations.end[mine][before - 1], -1)
+    # Where the call is not known, it counts as launched when it started.
+    call, launched = operations.call[rows[order]], operations.start[rows[order]].copy()
+    launched[call >= 0] = array(context.trace[tables.CALLS], "end")[call[call >= 0]]
+    queued = launched <= np.where(before > 0, operations.end[mine][before - 1], -1)
     goes_on = np.append(in_pass, False)[before]
     alone = exposed(context, rows[order], collectives)
     found[order] = np.where(queued & goes_on, np.minimum(alone, computed), 0)
     return found
-
-
-def _launched(context: TraceContext, rows: Indices) -> Times:
-    """Return when the host had launched some operations, in ns; their start where the call is not known."""
-    operations, calls = context.operations, context.trace[tables.CALLS]
-    found, known = operations.start[rows].copy(), operations.call[rows] >= 0
-    found[known] = array(calls, "end")[operations.call[rows[known]]]
-    return found
-
-
-def _among(context: TraceContext, rows: Indices, kinds: frozenset[str]) -> npt.NDArray[np.bool_]:
-    """Return which kernels are collectives of some kinds."""
-    return _named(context, rows, lambda name: name.kind in kinds)
-
-
-def _of_engine(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
-    """Return which kernels are collectives of engines that serve models."""
-    return _named(context, rows, lambda name: name.library in ENGINES)
 
 
 def _named(context: TraceContext, rows: Indices, is_wanted: Callable[[CollectiveName], bool]) -> npt.NDArray[np.bool_]:

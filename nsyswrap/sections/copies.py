@@ -11,7 +11,7 @@ import pandas as pd
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, find_migrations, held_by, staged_of
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Spans, Window, clip, covered, intersect, merge, total, union
+from nsyswrap.base.intervals import Spans, Window, clip, covered, intersect, merge, total, union
 from nsyswrap.base.row_sums import largest_first, text_column
 from nsyswrap.base.rows import taken
 from nsyswrap.events.duration_stats import statistics
@@ -35,7 +35,6 @@ from nsyswrap.what_if.simulate import Simulation
 UNKNOWN = Saving(None, None, ("no saving is predicted: a kernel's time does not show how long it waits for pages",))
 
 
-TITLE = "Memory copies and memsets"
 ADVICE = {
     UPLOAD: Wording(
         "Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
@@ -71,8 +70,8 @@ ADVICE = {
 PREFETCH = "Prefetch earlier: cudaMemPrefetchAsync on a stream of its own, while the kernels before still run."
 
 
-def find_finding(
-    simulation: Simulation, attribution: Attribution, copies: pd.DataFrame, window: Window
+def _migrations(
+    context: TraceContext, attribution: Attribution, copies: pd.DataFrame, window: Window
 ) -> Finding | None:
     """Return the finding on page faults of managed memory; None where they take too little of the window.
 
@@ -85,19 +84,19 @@ def find_finding(
         pages    |copy||copy||copy|
         lost     |----------------| |---------------|
     """
-    context, device = simulation.context, attribution.device_id
-    moved, faults = copies[copies["by_fault"]], _gpu_faults(context, device, window)
+    device, moved, faults = attribution.device_id, copies[copies["by_fault"]], context.trace[tables.GPU_PAGE_FAULTS]
+    inside = (array(faults, "start") < window.end_ns) & (array(faults, "end") > window.start_ns)
+    faults = faults[inside & (array(faults, "device_id") == device)]
     moving = clip(merge(array(moved, "start"), array(moved, "end")), window.start_ns, window.end_ns)
     waiting = clip(merge(array(faults, "start"), array(faults, "end")), window.start_ns, window.end_ns)
     busy, idle = union(moving, waiting), attribution.idle_of(MIGRATIONS.key)
     # In idle time that another rule explains, a GPU that waits for pages is not counted a second time.
-    lost = idle + total(busy) - int(covered(busy, *_idle(attribution)).sum())
+    lost = idle + total(busy) - int(covered(busy, attribution.pieces.start, attribution.pieces.end).sum())
     if not worth_printing(lost, window):
         return None
     evicted = int((find_migrations(context).evicted[context.operations.on(device)]).sum())
     return make_finding(
-        rule=MIGRATIONS.key,
-        headline=MIGRATIONS.headline.format(share=units.share(lost / window.length_ns)),
+        rule=MIGRATIONS,
         lost_ns=lost,
         saving=UNKNOWN,
         advice=(TOO_LARGE if 2 * evicted > len(moved) else MIGRATIONS).advice,
@@ -111,18 +110,6 @@ def find_finding(
         device_id=device,
         window=window,
     )
-
-
-def _idle(attribution: Attribution) -> Spans:
-    return Spans(attribution.pieces.start, attribution.pieces.end)
-
-
-def _gpu_faults(context: TraceContext, device: int, window: Window) -> pd.DataFrame:
-    """Return the groups of page faults that a GPU waited for in the window."""
-    faults = context.trace[tables.GPU_PAGE_FAULTS]
-    inside = (array(faults, "start") < window.end_ns) & (array(faults, "end") > window.start_ns)
-    found: pd.DataFrame = faults[inside & (array(faults, "device_id") == device)]
-    return found
 
 
 def _directions(moved: pd.DataFrame) -> Iterator[str]:
@@ -176,10 +163,9 @@ def run(
         exposed += total(operations.exclusive(device, own)[COPY])
         mine = mine[taken(operations.kind, mine) == COPY]
         busy += total(clip(merge(taken(operations.start, mine), taken(operations.end, mine)), own.start_ns, own.end_ns))
-    return Section(
-        key="copies",
-        title=TITLE,
-        window=window,
+    rows, _ = running(context, operations.from_table(tables.COPIES), window)
+    return SECTION.made(
+        window,
         facts=(
             Fact("copied_bytes", int(copies["bytes"].sum()), "bytes"),
             Fact("copy_ns", busy, "ns"),
@@ -187,7 +173,7 @@ def run(
             Fact("blocking_count", int(copies["blocking"].sum()), "count"),
         ),
         tables={"summary": _summary(copies, find_memsets(context, window))},
-        findings=_findings(simulation, attributions, copies.assign(operation=_operations(context, window))),
+        findings=_findings(simulation, attributions, copies.assign(operation=rows)),
         notes=("The table adds up the time of copies that run at the same time; the facts count it once.",),
     )
 
@@ -205,8 +191,8 @@ def _findings(
         found += [
             _pageable(simulation.context, each, staged, pinned),
             _exposed(simulation.context, each.device_id, of_device, each.window, beside),
+            _migrations(simulation.context, each, of_device, each.window),
         ]
-        found.append(find_finding(simulation, each, of_device, each.window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
@@ -231,11 +217,10 @@ def _pageable(
     call, held = held_by(context, staged, window)
     share, waits, copying = units.share(lost / window.length_ns), units.duration(idle), units.duration(exposed)
     return make_finding(
-        rule=PAGEABLE.key,
+        rule=PAGEABLE,
         headline=PAGEABLE.headline.format(share=share),
         lost_ns=lost,
         saving=saving(),
-        advice=PAGEABLE.advice,
         evidence=(
             f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
             f"they block the host for {units.duration(total(held))}, in {units.counted(len(call), 'call')}",
@@ -261,8 +246,7 @@ def _exposed(
     longest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
     advice = PREFETCH if str(longest).startswith(UNIFIED) else ADVICE.get(str(longest), ADVICE[UPLOAD])
     return make_finding(
-        rule=EXPOSED.key,
-        headline=EXPOSED.headline.format(share=units.share(lost / window.length_ns)),
+        rule=EXPOSED,
         lost_ns=lost,
         saving=saving(),
         advice=advice,
@@ -270,11 +254,6 @@ def _exposed(
         device_id=device,
         window=window,
     )
-
-
-def _operations(context: TraceContext, window: Window) -> Indices:
-    """Return the row of each copy of a window in the context's operations, in their order."""
-    return running(context, context.operations.from_table(tables.COPIES), window)[0]
 
 
 def _exposed_time(context: TraceContext, device: int, copies: pd.DataFrame, window: Window) -> int:
@@ -334,13 +313,12 @@ def beside_kernels(simulation: Simulation) -> WhatIf:
 
 SECTION = SectionSpec(
     key="copies",
-    title=TITLE,
+    title="Memory copies and memsets",
     run=run,
     about=About.BOTH,
     of_operations=True,
     place=100,
     group=PageGroup.GPU,
-    on_page_only=True,
     columns={
         "summary": (
             "kind source_memory target_memory count total_ns bytes per_second_bytes exposed_ns blocking_count "

@@ -13,7 +13,6 @@ from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 
-TITLE = "GPU counters"
 NOT_SAMPLED = "GPU counters were not sampled: capture again with --gpu-metrics."
 NONE_IN_WINDOW = "No counter was sampled inside the window."
 # Number of intervals of the curve over time. Source: ours; enough for the width of a page, and a readable report.json.
@@ -44,7 +43,7 @@ def run(context: TraceContext, window: Window) -> Section:
     ]
     whole = pd.DataFrame(rows, columns=["name", "device_id", "mean_share", "mean_at_least_share", "max_share"])
     if not counters or not len(whole):
-        return Section("counters", TITLE, window, notes=(NONE_IN_WINDOW if counters else NOT_SAMPLED,))
+        return SECTION.made(window, notes=(NONE_IN_WINDOW if counters else NOT_SAMPLED,))
     devices = list(dict.fromkeys(samples.device_id for samples in counters))
     phases = pd.concat([_by_phase(context, device, own.on(device)) for device in devices], ignore_index=True)
     steps = pd.concat([_by_step(context, device, own.on(device)) for device in devices], ignore_index=True)
@@ -57,10 +56,8 @@ def run(context: TraceContext, window: Window) -> Section:
     ]
     if not any(samples.name.startswith("NVLink") for samples in counters):
         notes.append("NVLink was not sampled; it may have been in use.")
-    return Section(
-        key="counters",
-        title=TITLE,
-        window=window,
+    return SECTION.made(
+        window,
         facts=(Fact("sampling_period_ns", period_ns(one.start), "ns"), Fact("samples_of_each_counter", count, "count")),
         tables={"window": whole, "phases": phases, "steps": steps, "over_time": over_time},
         notes=tuple(notes),
@@ -157,13 +154,12 @@ def _of(context: TraceContext, device: int) -> tuple[CounterSamples, ...]:
 
 SECTION = SectionSpec(
     key="counters",
-    title=TITLE,
+    title="GPU counters",
     run=run,
     needs=(tables.KERNELS,),
     reads=(),
     place=60,
     group=PageGroup.GPU,
-    on_page_only=True,
     columns={
         "over_time": "device_id start_ns end_ns",
         "phases": "phase device_id time_ns",

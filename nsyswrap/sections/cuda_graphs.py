@@ -46,15 +46,17 @@ def run(context: TraceContext, window: Window) -> Section:
     """Return the launches of CUDA graphs by how much the capture shows of them, and the kernels inside."""
     found = _find(context, window)
     if not (len(found.launches) or len(found.operations)):
-        return Section("cuda_graphs", "CUDA graphs", window, (Fact("graph_launches", 0, "count"),), {}, (), (NO_GRAPH,))
+        return SECTION.made(window, (Fact("graph_launches", 0, "count"),), {}, (), (NO_GRAPH,))
     launches = _launches(context, found, window)
     kernels = _kernels(context, found, window)
     inside = int(kernels["total_ns"].sum()) + _length(context, found.operations[found.whole], window)
-    everything = _length(context, _of_tables(context, (tables.KERNELS, tables.GRAPHS)), window)
-    return Section(
-        key="cuda_graphs",
-        title="CUDA graphs",
-        window=window,
+    everything = _length(
+        context,
+        np.concatenate([context.operations.from_table(spec) for spec in (tables.KERNELS, tables.GRAPHS)]),
+        window,
+    )
+    return SECTION.made(
+        window,
         facts=(
             Fact("graph_launches", len(found.launches), "count"),
             Fact("kernels_in_graphs", int(kernels["count"].sum()), "count"),
@@ -130,10 +132,6 @@ def _kernels(context: TraceContext, found: _InGraphs, window: Window) -> pd.Data
     return by_name([trace.text(int(each)) for each in ids], codes, duration)
 
 
-def _of_tables(context: TraceContext, specs: tuple[tables.TableSpec, ...]) -> Indices:
-    return np.concatenate([context.operations.from_table(spec) for spec in specs])
-
-
 def _length(context: TraceContext, rows: Indices, window: Window) -> int:
     return int(running(context, rows, window)[1].sum())
 
@@ -141,10 +139,7 @@ def _length(context: TraceContext, rows: Indices, window: Window) -> int:
 def _findings(launches: pd.DataFrame, window: Window, *, lost: bool) -> tuple[Finding, ...]:
     """Return one finding for each way in which the capture does not show graphs; their time lost is 0.
 
-    Args:
-        launches: The launches of graphs.
-        window: Interval of the findings.
-        lost: Whether kernels outside graphs have no record, either: the way in which graphs are traced changes nothing.
+    Where kernels outside graphs are ``lost``, too, the way in which graphs are traced changes nothing.
     """
     by_shown = {row["shown"]: row for row in launches.to_dict("records")}
     found = []
@@ -174,7 +169,6 @@ SECTION = SectionSpec(
     reads=(),
     place=130,
     group=PageGroup.GPU,
-    on_page_only=True,
     columns={"kernels": f"name {STATISTICS}", "launches": "shown count host_ns operation_count gpu_ns"},
     kinds={Kind.TEXT: "shown"},
     captions={"launches": "Graph launches, by how they were traced", "kernels": "Kernels inside graphs"},

@@ -1,7 +1,7 @@
 """Memory on the GPUs: the peak, and steps after warm-up that still allocate."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,6 @@ from nsyswrap.what_if.changes.allocation import allocation
 from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.simulate import Simulation
 
-TITLE = "GPU memory"
 HOW = "Allocations were not recorded: capture again with --cuda-memory."
 ADVICE = Wording(
     "Keep shapes stable (pad, bucket, drop_last=True) so that the caching allocator can reuse its blocks, keep "
@@ -96,7 +95,7 @@ def run(
     step = find_step_memory(context)
     of_step, by_module = ((), {}) if step is None else (tuple(facts_of(step)), {"modules": module_rows(step)})
     if not len(context.trace[tables.MEMORY]):
-        return Section("device_memory", TITLE, window, facts=of_step, tables=by_module, notes=(HOW,))
+        return SECTION.made(window, facts=of_step, tables=by_module, notes=(HOW,))
     memory = {gpu.device_id: gpu.memory_bytes for gpu in context.trace.gpus}
     ends, own = _ends(context, np.unique(allocations.process)), find_own_windows(context, window)
     found = [
@@ -111,7 +110,7 @@ def run(
         *of_step,
     )
     findings = tuple(_churn(simulation, attributions, allocations, window))
-    return Section("device_memory", TITLE, window, facts, {"devices": devices} | by_module, findings, NOTES)
+    return SECTION.made(window, facts, {"devices": devices} | by_module, findings, NOTES)
 
 
 def _ends(context: TraceContext, processes: Times) -> dict[int, int]:
@@ -185,10 +184,18 @@ def _churn(
         step, count = _steps_of(simulation.context, allocations, rows, window)
         touched = len(np.unique(step[step >= 0]))
         if touched > allocator_churn.CHURN_SHARE * count:
-            steps = f"{touched} of {count} measured steps"
-            found = _finding(simulation, allocations, rows[step >= 0], (device, idle.get(device, 0)), own.on(device))
-            headline = f"{steps} allocate or free GPU memory; a step after warm-up should not."
-            yield replace(found, headline=headline)
+            rows = rows[step >= 0]
+            yield make_finding(
+                rule=CHURN,
+                headline=f"{touched} of {count} measured steps allocate or free GPU memory; a step after warm-up "
+                "should not.",
+                lost_ns=idle.get(device, 0),
+                saving=predict(simulation, allocation),
+                advice=ADVICE,
+                evidence=tuple(_evidence(simulation.context, allocations, rows, own.on(device))),
+                device_id=device,
+                window=own.on(device),
+            )
 
 
 def _steps_of(context: TraceContext, allocations: Allocations, rows: Indices, window: Window) -> tuple[Indices, int]:
@@ -208,51 +215,32 @@ def _steps_of(context: TraceContext, allocations: Allocations, rows: Indices, wi
     return found, count
 
 
-def _finding(
-    simulation: Simulation, allocations: Allocations, rows: Indices, lost: tuple[int, int], window: Window
-) -> Finding:
-    """Return the finding on one GPU without its headline; ``lost`` is the GPU and the time lost, in ns."""
-    device, lost_ns = lost
-    change = allocations.change[rows]
-    taken, given = change[change > 0], change[change < 0]
-    calls = simulation.context.trace[tables.CALLS]
-    allocates = tables.by_name(simulation.context.trace, tables.CALLS, _allocates, np.int8) > 0
+def _evidence(context: TraceContext, allocations: Allocations, rows: Indices, window: Window) -> Iterator[str]:
+    """Yield how much some rows allocate and release, and how long the host is in such calls."""
+    change, calls = allocations.change[rows], context.trace[tables.CALLS]
+    for name, sizes in (("allocation", change[change > 0]), ("release", -change[change < 0])):
+        yield f"{units.counted(len(sizes), name)}, {units.size(int(sizes.sum()))} in all"
+    worst = rows[int(np.argmax(np.abs(change)))]
+    yield f"the largest: {units.size(abs(int(allocations.change[worst])))} at {units.point(allocations.start[worst])}"
+
+    def allocates(name: str) -> int:
+        return int(api_calls.call_kind(api_calls.base_name(name)) == api_calls.ALLOCATION)
+
     thread = coded(calls, "thread")
-    mine = allocates & thread.among(np.isin(tables.process_of(thread.ids), allocations.process[rows]))
+    mine = tables.by_name(context.trace, tables.CALLS, allocates, np.int8) > 0
+    mine &= thread.among(np.isin(tables.process_of(thread.ids), allocations.process[rows]))
     spans = merge(array(calls, "start")[mine], array(calls, "end")[mine])
     held = total(clip(spans, window.start_ns, window.end_ns))
-    worst = rows[int(np.argmax(np.abs(change)))]
-    largest = abs(int(allocations.change[worst]))
-    return make_finding(
-        rule=CHURN.key,
-        headline="",
-        lost_ns=lost_ns,
-        saving=predict(simulation, allocation),
-        advice=ADVICE,
-        evidence=(
-            f"{units.counted(len(taken), 'allocation')}, {units.size(int(taken.sum()))} in all",
-            f"{units.counted(len(given), 'release')}, {units.size(-int(given.sum()))} in all",
-            f"the largest: {units.size(largest)} at {units.point(allocations.start[worst])}",
-            f"{units.duration(held)} of the host's time in calls that allocate or free",
-        ),
-        device_id=device,
-        window=window,
-    )
-
-
-def _allocates(name: str) -> int:
-    """Return 1 for a call that allocates or releases; else 0."""
-    return int(api_calls.call_kind(api_calls.base_name(name)) == api_calls.ALLOCATION)
+    yield f"{units.duration(held)} of the host's time in calls that allocate or free"
 
 
 SECTION = SectionSpec(
     key="device_memory",
-    title=TITLE,
+    title="GPU memory",
     run=run,
     needs=(tables.KERNELS,),
     place=120,
     group=PageGroup.GPU,
-    on_page_only=True,
     columns={
         "devices": (
             "device_id peak_bytes peak_share capture_peak_bytes start_bytes end_bytes allocation_count "

@@ -134,14 +134,6 @@ def is_slowed(clock: GpuClock) -> bool:
     return clock.lost_share >= WARNING_SHARE
 
 
-def slowed_headline(clock: GpuClock) -> str:
-    """Return the sentence on a GPU that was slowed."""
-    return (
-        f"The GPU ran at {clock.median_mhz} of {clock.max_mhz} MHz for {units.share(clock.slowed_share)} of the time "
-        f"because of {clock.why}."
-    )
-
-
 def slowed_finding(clock: GpuClock, window: Window) -> Finding | None:
     """Return the finding on a GPU that was slowed; None for one that was not.
 
@@ -152,8 +144,11 @@ def slowed_finding(clock: GpuClock, window: Window) -> Finding | None:
     lost = round(clock.lost_share * window.length_ns)
     first = clock.why.split(" and ")[0]
     return make_finding(
-        rule=SLOWED.key,
-        headline=slowed_headline(clock),
+        rule=SLOWED,
+        headline=(
+            f"The GPU ran at {clock.median_mhz} of {clock.max_mhz} MHz for {units.share(clock.slowed_share)} of the "
+            f"time because of {clock.why}."
+        ),
         lost_ns=lost,
         saving=Saving(
             between(0, lost), "estimated", ("at most: work that waits for memory does not keep pace with the clock",)

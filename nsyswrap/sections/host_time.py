@@ -1,6 +1,7 @@
 """The time that each thread of the training loop cannot launch, by reason, whether a GPU was idle or not."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -63,14 +64,15 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
         for process in {thread & ~tables.THREAD_MASK for thread in states.activity}
     }
     for thread in sorted(states.activity):
+        process, doing = thread & ~tables.THREAD_MASK, states.of(thread)
         its_marks = _marks(marks, thread) if thread in marked else _NO_MARKS
-        part_of_window = own.of(thread & ~tables.THREAD_MASK)
+        part_of_window = own.of(process)
         length_of[tables.pid(thread), tables.tid(thread)] = part_of_window.length_ns
-        doing, about = states.of(thread), _Thread(thread, its_marks, loading[thread & ~tables.THREAD_MASK])
+        summed = partial(_of_states, context, thread, its_marks, states.names, is_loading=loading[process])
         # Some states at a time, because the intermediate arrays need much memory.
         for some in blocks(len(doing.code)):
             part = LabelledSpans(Spans(doing.spans.start[some], doing.spans.end[some]), doing.code[some])
-            for key, ns, intervals in _of_states(context, about, states.names, part, part_of_window):
+            for key, ns, intervals in summed(part, part_of_window):
                 total_ns, count = sums.get(key, (0, 0))
                 sums[key] = (total_ns + ns, count + intervals)
     ordered = sorted(sums.items(), key=lambda each: (-each[1][0], each[0]))
@@ -78,15 +80,22 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
     return typed_table(rows, TYPES)
 
 
-def _of_states(
-    context: TraceContext, about: "_Thread", names: Sequence[str], doing: LabelledSpans, window: Window
+def _of_states(  # noqa: PLR0913, PLR0917 - the thread, and what it does
+    context: TraceContext,
+    thread: int,
+    marks: "_Marks",
+    names: Sequence[str],
+    doing: LabelledSpans,
+    window: Window,
+    *,
+    is_loading: bool,
 ) -> list[tuple[_Key, int, int]]:
     """Return the time of some states of a thread, and their number, by rule and call or mark.
 
-    What counts are the states of ``RULE_OF``, and waits in marked work.
+    What counts are the states of ``RULE_OF``, and waits in marked work. ``is_loading`` says whether the process gets
+    its batches from loader processes.
     """
     _, at, start, end = overlay(Spans(np.array([window.start_ns]), np.array([window.end_ns])), doing.spans)
-    thread, marks, loading = about
     mark = containing(marks.spans, start)
     code = doing.code[at]
     kind = code >> NAME_BITS
@@ -97,8 +106,8 @@ def _of_states(
     rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(names)).astype(np.int64)
     is_file = kind == api_calls.FILE_IO
     in_data = label_at(context.phases.shown(thread), spans.start, NO_PHASE) == context.phases.code(DATA)
-    rule[is_file & in_data] = _RULES.index(idle.DATA_WAIT.key if loading else host.FILE_READS.key)
-    if loading:
+    rule[is_file & in_data] = _RULES.index(idle.DATA_WAIT.key if is_loading else host.FILE_READS.key)
+    if is_loading:
         rule[(kind == api_calls.OTHER_WAIT) & in_data] = _RULES.index(idle.DATA_WAIT.key)
     what[mark >= 0] = len(names) + 1 + mark[mark >= 0]
     rule[waits_inside] = marks.rule[mark[waits_inside]]
@@ -129,14 +138,6 @@ class _Marks(NamedTuple):
     spans: Spans
     rule: npt.NDArray[np.int64]
     texts: list[str]
-
-
-class _Thread(NamedTuple):
-    """A thread: its global id, its marks, and whether its process gets its batches from loader processes."""
-
-    thread: int
-    marks: _Marks
-    loading: bool
 
 
 _NO_MARKS = _Marks(NOTHING, np.empty(0, np.int64), [])

@@ -1,17 +1,16 @@
 """Where the launching threads wait: their time in waiting calls of the operating system, by call and phase."""
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Window, clip, fill, overlay, total
+from nsyswrap.base.intervals import LabelledSpans, Spans, Window, clip, fill, overlay, total
 from nsyswrap.base.rows import taken
 from nsyswrap.events.thread_states import NAMES, ThreadStates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import OwnWindows, find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, blocks, coded
 
@@ -47,10 +46,8 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     by_thread = pd.DataFrame(threads, columns=list(SPLIT_COLUMNS)).sort_values(
         ["process_id", "thread_id"], ignore_index=True
     )
-    return Section(
-        key="host_waits",
-        title="Where the launching threads wait",
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("launching_threads", len(by_thread), "count"),
             Fact("wait_ns", int(by_thread["wait_ns"].sum()), "ns"),
@@ -98,7 +95,12 @@ def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Win
             + 1
         )
         np.add.at(time, key, high - low)
-        count += np.bincount(taken(key, _first_of_state(key, taken(state, piece))), minlength=len(count))
+        state_of_piece = taken(state, piece)
+        again = state_of_piece[1:] == state_of_piece[:-1]
+        more = np.flatnonzero((np.append(again, False) | np.append(False, again))[: len(state_of_piece)])
+        is_first = np.ones(len(state_of_piece), bool)
+        is_first[more] = ~pd.DataFrame({"group": key[more], "state": state_of_piece[more]}).duplicated().to_numpy()
+        count += np.bincount(taken(key, is_first), minlength=len(count))
     keys = np.flatnonzero(count)
     return [
         {
@@ -112,15 +114,6 @@ def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Win
     ]
 
 
-def _first_of_state(group: Indices, state: Indices) -> npt.NDArray[np.bool_]:
-    """Return which pieces are the first of their state in their group; states are sorted, and most have one piece."""
-    same = state[1:] == state[:-1]
-    several = np.flatnonzero((np.append(same, False) | np.append(False, same))[: len(state)])
-    found = np.ones(len(state), bool)
-    found[several] = ~pd.DataFrame({"group": group[several], "state": state[several]}).duplicated().to_numpy()
-    return found
-
-
 SECTION = SectionSpec(
     key="host_waits",
     title="Where the launching threads wait",
@@ -128,8 +121,6 @@ SECTION = SectionSpec(
     needs=(tables.CALLS, tables.KERNELS, tables.OS_CALLS),
     reads=(tables.LIBRARY_CALLS, tables.OS_CALLS, tables.OVERHEADS, tables.SCHEDULING, tables.THREADS),
     place=230,
-    group=PageGroup.PROGRAM,
-    on_page_only=True,
     columns={
         "threads": " ".join(SPLIT_COLUMNS),
         "waits": " ".join(WAIT_COLUMNS),

@@ -23,8 +23,6 @@ from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.sections.spec import About, Kind, SectionSpec
 from nsyswrap.trace import tables
 
-TITLE = "Why the GPU was idle"
-
 # {name} is the call that shows the cause, {thread} the thread that launches.
 EVIDENCE = {
     "not_traced": "the capture does not show what ran or which thread launched it",
@@ -68,7 +66,21 @@ def find_idle_sums(
 
     That of ranks that are not shown in detail is by rule, cause and phase only.
     """
-    return IdleSums(_by_account(context, attributions, others), _patterns(context, attributions, window))
+    texts, sums = dict.fromkeys(("cause", "rule", "phase"), str), dict.fromkeys(("idle_ns", "gap_count"), np.int64)
+    of_device = {each.device_id: idle_accounts(each, context.phases) for each in attributions} | dict(others.idle)
+    rows = [(device, *row) for device in sorted(of_device) for row in of_device[device]]
+    steps = context.steps.measured_count if window.is_of_steps else 0
+    columns = {"count": np.int64, "median_ns": np.float64, "idle_ns": np.int64, "per_step": np.float64}
+    # The idle time of one rule and phase in one gap counts as one gap.
+    patterns = [
+        (*row, row[3] / steps if steps else math.nan)
+        for each in attributions
+        for row in _device_patterns(context, each)
+    ]
+    return IdleSums(
+        typed_table(rows, {"device_id": np.int64, **texts, **sums}),
+        typed_table(patterns, {"device_id": np.int64, "rule": str, "phase": str, **columns}),
+    )
 
 
 def find_idle_gaps(context: TraceContext, states: ThreadStates, attributions: tuple[Attribution, ...]) -> pd.DataFrame:
@@ -94,10 +106,8 @@ def run(
         notes.append(f"Operating system calls were not recorded, so {looks}: add osrt to the traces.")
     if not context.phases.main_thread:
         notes.append("No range names a phase, so idle time has no phase: add NVTX ranges, or name yours with --phase.")
-    return Section(
-        key="idle",
-        title=TITLE,
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("idle_ns", idle, "ns"),
             Fact("explained_share", (idle - unknown) / idle if idle else 1.0, "share"),
@@ -106,14 +116,6 @@ def run(
         findings=idle_findings,
         notes=tuple(notes),
     )
-
-
-def _by_account(context: TraceContext, attributions: tuple[Attribution, ...], others: OtherRanks) -> pd.DataFrame:
-    """Return idle time and the number of gaps by device, rule, cause and phase, largest first on each device."""
-    texts, sums = dict.fromkeys(("cause", "rule", "phase"), str), dict.fromkeys(("idle_ns", "gap_count"), np.int64)
-    of_device = {each.device_id: idle_accounts(each, context.phases) for each in attributions} | dict(others.idle)
-    rows = [(device, *row) for device in sorted(of_device) for row in of_device[device]]
-    return typed_table(rows, {"device_id": np.int64, **texts, **sums})
 
 
 def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution) -> pd.DataFrame:
@@ -132,22 +134,6 @@ def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution)
         },
         copy=False,
     )
-
-
-def _patterns(context: TraceContext, attributions: tuple[Attribution, ...], window: Window) -> pd.DataFrame:
-    """Return the number and median length of the gaps of each device, rule and phase, most idle time first on each.
-
-    The idle time of one rule and phase in one gap counts as one gap. ``per_step`` is the number of gaps in a step; NaN
-    where the window is not made of steps.
-    """
-    steps = context.steps.measured_count if window.is_of_steps else 0
-    columns = {"count": np.int64, "median_ns": np.float64, "idle_ns": np.int64, "per_step": np.float64}
-    rows = [
-        (*row, row[3] / steps if steps else math.nan)
-        for each in attributions
-        for row in _device_patterns(context, each)
-    ]
-    return typed_table(rows, {"device_id": np.int64, "rule": str, "phase": str, **columns})
 
 
 def _device_patterns(context: TraceContext, attribution: Attribution) -> list[tuple[int, str, str, int, float, int]]:
@@ -217,11 +203,12 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
 
 SECTION = SectionSpec(
     key="idle",
-    title=TITLE,
+    title="Why the GPU was idle",
     run=run,
     about=About.BOTH,
     of_operations=True,
     place=20,
+    on_page_only=False,
     columns={
         "attribution": "device_id cause rule phase idle_ns gap_count",
         "gaps": "device_id start_ns end_ns cause rule phase evidence",

@@ -91,7 +91,9 @@ def _case(context: TraceContext, states: ThreadStates, attribution: Attribution,
         usual = length <= attribution.usual_gap_ns
         found = idle.LAUNCH_LESS if bool(taken(length, usual).sum() > length.sum() / 2) else None
     elif rule == idle.LOCK.key:
-        found = _lock_case(context, attribution)
+        most = next(iter(calls_meanwhile(context, attribution).items()), None)
+        is_most = most is not None and most[0] == FREES and 2 * most[1] > attribution.idle_of(idle.LOCK.key)
+        found = idle.FREED_BATCHES if is_most else None
     elif rule == idle.OFF_CPU.key:
         found = no_core_advice(context, attribution.window)
     elif rule == idle.UNKNOWN.key:
@@ -115,13 +117,6 @@ def _of_loading(times: dict[str, int]) -> Advice | None:
     if _is_most(times, lambda name: overhead_kind(name) == MODULE_LOAD):
         return idle.OF_LIBRARIES
     return idle.OF_FIRST_LAUNCHES if _is_most(times, is_launch) else None
-
-
-def _lock_case(context: TraceContext, attribution: Attribution) -> Advice | None:
-    """Return advice where the thread that pins batches frees them meanwhile; else None."""
-    most = next(iter(calls_meanwhile(context, attribution).items()), None)
-    is_most = most is not None and most[0] == FREES and 2 * most[1] > attribution.idle_of(idle.LOCK.key)
-    return idle.FREED_BATCHES if is_most else None
 
 
 def calls_meanwhile(context: TraceContext, attribution: Attribution) -> dict[tuple[str, str], int]:

@@ -93,7 +93,7 @@ def _finding(
         for ns, start, evidence in zip(length[order].tolist(), chosen["start_ns"], chosen["evidence"], strict=True)
     )
     return make_finding(
-        rule=rule,
+        rule=rule_of(rule),
         headline=advice.headline.format(share=units.share(lost / window.length_ns), range=mostly),
         lost_ns=lost,
         saving=_saving(simulation, known, replace(lost_time, advice=advice.advice)),

@@ -4,6 +4,7 @@ Each is about the program, so its change is made on all ranks at once.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -58,20 +59,6 @@ MOST_OF_ONE, FEWEST_STEPS = 2 / 3, 5
 TO_DEVICE, TO_HOST, ON_DEVICE = "Host-to-Device", "Device-to-Host", "Device-to-Device"
 
 
-class Needless(NamedTuple):
-    """Operations of a job that go away.
-
-    Attributes:
-        rows: The operations, as rows of the context's, on all GPUs.
-        assumed: What the simulated change does.
-    """
-
-    rule: Rule
-    rows: Indices
-    headline: str
-    assumed: str
-
-
 class Sums(NamedTuple):
     """The all-reduces of a job in its measured steps: arrays of one value for each kernel.
 
@@ -108,20 +95,13 @@ class Sums(NamedTuple):
 def find_findings(
     simulation: Simulation, collectives: Collectives, lateness: Lateness, window: Window
 ) -> tuple[Finding, ...]:
-    """Return the findings on how the job is written.
-
-    Args:
-        simulation: The run as it was.
-        collectives: The collectives of all ranks.
-        lateness: Who waits for whom, and why.
-        window: Interval of the findings.
-    """
+    """Return the findings on how the job is written."""
     context = simulation.context
     if not context.program_kind.is_pytorch or context.steps.measured_count == 0:
         return ()
     sums = find_sums(context, simulation.collectives)
     return (
-        *(_needless(simulation, each, window) for each in find_needless(context, simulation.collectives, sums)),
+        *_needless(simulation, sums, window),
         *_buckets(simulation, sums, window),
         *_one_process(simulation, window),
         *_in_turn(simulation, collectives, lateness, window),
@@ -181,28 +161,26 @@ def _passes(context: TraceContext, rows: Indices, launched: Times) -> Indices:
     return found
 
 
-def find_needless(context: TraceContext, collectives: Collectives, sums: Sums) -> Iterator[Needless]:
-    """Yield what need not be done at all."""
-    gradients = sums.of(~sums.is_integer)
-    if (repeated := _repeated(gradients)) is not None:
-        rows, passes = repeated
-        headline = communication.EACH_MICROBATCH.headline.format(passes=passes)
-        assumed = "only the last microbatch of a step sums gradients over ranks"
-        yield Needless(communication.EACH_MICROBATCH, rows, headline, assumed)
-    rows = _of_unused(context, sums.of(sums.is_integer))
-    if len(rows):
-        rule = communication.UNUSED_PARAMETERS
-        assumed = (
-            "the map of used parameters is neither copied nor summed; what its search takes on the host is left in"
-        )
-        yield Needless(rule, rows, rule.headline, assumed)
-    rows = _of_buffers(context, collectives)
-    if len(rows):
-        rule = communication.BUFFERS
-        yield Needless(rule, rows, rule.headline, "buffers are neither joined, nor broadcast, nor copied back")
+def _needless(simulation: Simulation, sums: Sums, window: Window) -> Iterator[Finding]:
+    """Yield the findings on what need not be done at all."""
+    context = simulation.context
+    rows, passes = _repeated(sums.of(~sums.is_integer))
+    unused = "the map of used parameters is neither copied nor summed; what its search takes on the host is left in"
+    for rule, mine, assumed in (
+        (communication.EACH_MICROBATCH, rows, "only the last microbatch of a step sums gradients over ranks"),
+        (communication.UNUSED_PARAMETERS, _of_unused(context, sums.of(sums.is_integer)), unused),
+        (
+            communication.BUFFERS,
+            _of_buffers(context, simulation.collectives),
+            "buffers are neither joined, nor broadcast, nor copied back",
+        ),
+    ):
+        if len(mine):
+            saving = predict(simulation, partial(_without, mine, assumed))
+            yield _finding(simulation, rule, rule.headline.format(passes=passes), mine, saving, window)
 
 
-def _repeated(sums: Sums) -> tuple[Indices, int] | None:
+def _repeated(sums: Sums) -> tuple[Indices, int]:
     """Return the sums of all but the last pass of each step, and the passes of a step, where passes sum the same."""
     by_step: dict[tuple[int, int], list[Sums]] = {}
     for each in sums.groups():
@@ -213,10 +191,9 @@ def _repeated(sums: Sums) -> tuple[Indices, int] | None:
         if len(passes) > 1 and len({tuple(sorted(each.size.tolist())) for each in passes}) == 1
     ]
     if not alike or len(alike) <= HALF * len(by_step):
-        return None
-    return np.concatenate([each.row for passes in alike for each in passes[:-1]]), round(
-        float(np.median([len(each) for each in alike]))
-    )
+        return np.empty(0, np.intp), 0
+    rows = np.concatenate([each.row for passes in alike for each in passes[:-1]])
+    return rows, round(float(np.median([len(each) for each in alike])))
 
 
 def _of_unused(context: TraceContext, sums: Sums) -> Indices:
@@ -268,7 +245,8 @@ def _of_buffers(context: TraceContext, collectives: Collectives) -> Indices:
     """
     operations, copies = context.operations, _copies(context)
     kinds = [code for code, kind in enumerate(collectives.kinds) if kind == "Broadcast"]
-    one_gpu = [rank.device_id for rank in collectives.ranks.each if _gpus_of(collectives, rank.process) == 1]
+    gpus = Counter(rank.process for rank in collectives.ranks.each)
+    one_gpu = [rank.device_id for rank in collectives.ranks.each if gpus[rank.process] == 1]
     sent = collectives.row[np.isin(collectives.kind, kinds) & np.isin(collectives.device_id, one_gpu)]
     sent = sent[(_measured_step(context, sent) >= 0) & (operations.call[sent] >= 0)]
     back = set(copies.row[copies.kind == ON_DEVICE].tolist())
@@ -294,10 +272,6 @@ def _of_buffers(context: TraceContext, collectives: Collectives) -> Indices:
     steps = len(tables.distinct(_measured_step(context, sent)))
     whole = len(context.steps.measured)
     return np.unique(np.concatenate(found)) if found and steps > HALF * whole else np.empty(0, np.intp)
-
-
-def _gpus_of(collectives: Collectives, process: int) -> int:
-    return len({rank.device_id for rank in collectives.ranks.each if rank.process == process})
 
 
 def _in_order(context: TraceContext, device: int) -> Indices:
@@ -336,14 +310,10 @@ def around(context: TraceContext, rows: Indices) -> Mapping[int, Spans]:
     return found
 
 
-def _needless(simulation: Simulation, needless: Needless, window: Window) -> Finding:
-    """Return the finding on what need not be done."""
-
-    def without(run: Simulation) -> WhatIf:
-        rows = needless.rows[np.isin(needless.rows, run.operations)]
-        return WhatIf(Change(host=around(run.context, rows), operations=rows, factor=0.0), needless.assumed)
-
-    return _finding(simulation, needless.rule, needless.headline, needless.rows, predict(simulation, without), window)
+def _without(rows: Indices, assumed: str, run: Simulation) -> WhatIf:
+    """Return the change "these operations go away", on all GPUs."""
+    rows = rows[np.isin(rows, run.operations)]
+    return WhatIf(Change(host=around(run.context, rows), operations=rows, factor=0.0), assumed)
 
 
 def _finding(  # noqa: PLR0913, PLR0917 - the parts of a finding
@@ -351,13 +321,11 @@ def _finding(  # noqa: PLR0913, PLR0917 - the parts of a finding
 ) -> Finding:
     context = simulation.context
     return make_finding(
-        rule=rule.key,
+        rule=rule,
         headline=headline,
         lost_ns=_lost_ns(simulation, rows),
         saving=saving,
-        advice=rule.advice,
         evidence=place_lines(context, rows, context.operations.end[rows] - context.operations.start[rows]),
-        device_id=None,
         window=window,
     )
 
@@ -493,16 +461,13 @@ def _in_turn(simulation: Simulation, collectives: Collectives, lateness: Latenes
         return
     rule = ranks.IN_TURN
     yield make_finding(
-        rule=rule.key,
-        headline=rule.headline.format(share=units.share(saved / window.length_ns)),
+        rule=rule,
         lost_ns=saved,
         saving=estimated(saved, window.length_ns, "each step takes as long as the mean of its ranks"),
-        advice=rule.advice,
         evidence=tuple(
             f"{units.duration(ns)} of waits for rank {collectives.ranks.number(device)}, which has more to compute"
             for device, ns in sorted(by_rank.items(), key=lambda each: -each[1])
         ),
-        device_id=None,
         window=window,
     )
 

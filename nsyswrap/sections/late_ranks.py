@@ -82,7 +82,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
         saving = Saving(least, "estimated", ("estimated: the others no longer wait for it",))
     attribution = next(each for each in attributions if each.device_id == late.device_id)
     return make_finding(
-        rule=LATE.key,
+        rule=LATE,
         headline=f"Rank {number} is late by {how_much}: {because}; {names_of(waiting)} {waits}.",
         lost_ns=late.lost_ns,
         saving=saving,

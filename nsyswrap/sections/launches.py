@@ -10,7 +10,7 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, on_device, pace_of, paces
 from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.base.rows import taken
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
@@ -20,7 +20,7 @@ from nsyswrap.rules.launches import LAUNCH_BOUND
 from nsyswrap.rules.optimizer import BESIDE_FUSED, MANY_KERNELS
 from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import STATISTICS, About, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import STATISTICS, About, Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.changes.cuda_graphs import cuda_graphs
@@ -49,16 +49,15 @@ def run(
     start, returned = taken(operations.start, rows), taken(array(context.trace[tables.CALLS], "end"), call)
     # Because of clock errors, an operation may seem to begin before its call.
     latency, queue = np.maximum(start - began, 0), np.maximum(start - returned, 0)
-    codes, names = _names(context, call)
+    codes, ids = pd.factorize(coded(context.trace[tables.CALLS], "name_id")[call])
+    names = [base_name(context.trace.text(int(each))) for each in ids]
     parts = []
     for kind, chosen, duration in (("latency", idle, latency), ("queue", ~idle, queue)):
         part = by_name(names, taken(codes, chosen), taken(duration, chosen))
         part.insert(1, "kind", kind)
         parts.append(part)
-    return Section(
-        key="launches",
-        title="Launches",
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("launches", len(rows), "count"),
             Fact("just_in_time_share", float(idle.mean()) if len(rows) else None, "share"),
@@ -98,8 +97,7 @@ def _launch_bound(
     found = find_pass(context, attribution.device_id, attribution.window)
     is_many = found.is_many if found else context.phases.ranges.empty
     return make_finding(
-        rule=LAUNCH_BOUND.key,
-        headline=LAUNCH_BOUND.headline.format(share=units.share(lost / window.length_ns)),
+        rule=LAUNCH_BOUND,
         lost_ns=lost,
         saving=saving(),
         advice=LAUNCH_BOUND.advice.format(optimizer=", a fused optimizer (fused=True)" if is_many else ""),
@@ -129,7 +127,7 @@ def _optimizer(context: TraceContext, attribution: Attribution, saving: Callable
         return None
     lost, said = idle + found.short_ns, BESIDE_FUSED if found.is_fused else MANY_KERNELS
     return make_finding(
-        rule=MANY_KERNELS.key,
+        rule=MANY_KERNELS,
         headline=said.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=saving(),
@@ -149,12 +147,6 @@ def _median(values: Times) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-def _names(context: TraceContext, call: Indices) -> tuple[Indices, list[str]]:
-    """Return the code of each call's name, and the names without API versions."""
-    codes, ids = pd.factorize(coded(context.trace[tables.CALLS], "name_id")[call])
-    return codes, [base_name(context.trace.text(int(each))) for each in ids]
-
-
 SECTION = SectionSpec(
     key="launches",
     title="Launches",
@@ -163,8 +155,6 @@ SECTION = SectionSpec(
     needs=(tables.CALLS,),
     of_operations=True,
     place=210,
-    group=PageGroup.PROGRAM,
-    on_page_only=True,
     columns={
         "phases": "phase count just_in_time_share median_launch_interval_ns median_operation_ns",
         "summary": f"name kind {STATISTICS}",

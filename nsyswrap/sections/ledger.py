@@ -9,7 +9,6 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import PARTS, Fact, Section
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
-from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.sections.spec import SectionSpec
 
@@ -39,11 +38,7 @@ def ledger_rows(
 
 
 def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[str, Times]:
-    """Return the ledgers of many intervals.
-
-    Returns:
-        Each of ``ROWS`` in ns, shape (n,); the rows add up to the length of each interval.
-    """
+    """Return the ledgers of many intervals: each of ``ROWS`` in ns, shape (n,), which add up to their lengths."""
     found = {row: covered(spans, start, end) for row, spans in zip(ROWS[:-1], exclusive, strict=True)}
     return {**found, "idle_ns": end - start - sum(found.values(), np.zeros(len(start), np.int64))}
 
@@ -64,49 +59,37 @@ def run(
         rows.append({"device_id": device, "window_ns": own.length_ns, **ledger})
         over_time.append(_over_time(operations, device, window))
     rows += [{"device_id": each, "window_ns": sum(its.values()), **its} for each, its in others.ledgers.items()]
-    devices = _with_ranks(pd.DataFrame(rows).sort_values("device_id", ignore_index=True), of_all_ranks.ranks)
+    devices = pd.DataFrame(rows).sort_values("device_id", ignore_index=True)
+    if of_all_ranks.ranks.known:
+        numbers = {rank.device_id: rank.number for rank in of_all_ranks.ranks.each}
+        rank = pd.Series([numbers.get(each) for each in devices["device_id"].tolist()], dtype="Int64")
+        devices.insert(1, "rank", rank)
+    notes = [
+        f"GPU {device} is left out: it ran operations only outside the window."
+        for device in operations.devices
+        if device not in used
+    ]
+    if devices["communication_transfer_ns"].any() and not collectives.matched.any():
+        notes.insert(0, ALL_TRANSFER)
+    if others.detailed:
+        why = [f"rank {number}: {reason}" for number, reason in others.detailed.items()]
+        every = f"{len(others.ledgers) + len(others.detailed):,} ranks"
+        notes.append(
+            f"The ledger, idle time by cause, the collectives and the waits are of all {every}. All else is of "
+            f"{len(why)} of them ({'; '.join(why)})."
+        )
     idle = int(devices["idle_ns"].sum())
     whole = int(devices["window_ns"].sum())
-    return Section(
-        key="ledger",
-        title="Where the GPU's time went",
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("window_ns", window.length_ns, "ns"),
             Fact("busy_share", (whole - idle) / whole, "share"),
             Fact("idle_share", idle / whole, "share"),
         ),
         tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
-        notes=(
-            *([ALL_TRANSFER] if devices["communication_transfer_ns"].any() and not collectives.matched.any() else []),
-            *(_left_out(device) for device in operations.devices if device not in used),
-            *_in_detail(others),
-        ),
+        notes=tuple(notes),
     )
-
-
-def _with_ranks(devices: pd.DataFrame, ranks: Ranks) -> pd.DataFrame:
-    """Return a table with the number of the rank of each device beside it, where the ranks are known."""
-    if not ranks.known:
-        return devices
-    numbers = {rank.device_id: rank.number for rank in ranks.each}
-    own = pd.Series([numbers.get(each) for each in devices["device_id"].tolist()], dtype="Int64")
-    devices.insert(1, "rank", own)
-    return devices
-
-
-def _in_detail(others: OtherRanks) -> list[str]:
-    """Return a note on which ranks the other sections show, and why."""
-    if not others.detailed:
-        return []
-    why = [f"rank {number}: {reason}" for number, reason in others.detailed.items()]
-    count = len(others.ledgers) + len(others.detailed)
-    whole = f"The ledger, idle time by cause, the collectives and the waits are of all {count:,} ranks."
-    return [f"{whole} All else is of {len(why)} of them ({'; '.join(why)})."]
-
-
-def _left_out(device: int) -> str:
-    return f"GPU {device} is left out: it ran operations only outside the window."
 
 
 def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFrame:
@@ -126,6 +109,7 @@ SECTION = SectionSpec(
     reads=(),
     of_operations=True,
     place=10,
+    on_page_only=False,
     columns={"devices": f"device_id window_ns {PARTS}", "over_time": "device_id start_ns end_ns busy_ns busy_share"},
     some_columns={"devices": "rank"},
     facts={"window_ns": "window", "busy_share": "GPU busy", "idle_share": "GPU idle"},

@@ -1,7 +1,7 @@
 """The machine: what kept the host from its work, the cores and disks of the program, and the clocks of the GPUs."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pandas as pd
 
@@ -20,11 +20,10 @@ from nsyswrap.sections.host_time import find_host_time
 from nsyswrap.sections.idle_advice import NO_CORE, core_use, file_advice, no_core_advice, page_use
 from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import estimated
 
-TITLE = "The machine: CPU cores, files and GPU clocks"
 NOT_SAMPLED = (
     "Waits for a core, page faults, the CPU quota and GPU clocks were not sampled. 'nsyswrap profile' samples them "
     "into host.json beside the capture."
@@ -44,12 +43,14 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     findings = [finding for finding in map(slowed_finding, clocks, parts) if finding is not None]
     if not context.is_about_gpus and len(context.steps.frame):
         findings += _host_findings(context, host, window)
+    energy = find_step_energy(context, window)
     rows = [{name: value for name, value in asdict(each).items() if name in gpu_clocks.COLUMNS} for each in clocks]
-    return Section(
-        key="machine",
-        title=TITLE,
-        window=window,
-        facts=(*_facts(record, window), *_energy(context, window)),
+    return SECTION.made(
+        window,
+        facts=(
+            *_facts(record, window),
+            *(() if energy is None else (Fact("step_energy", energy_words(energy), "text"),)),
+        ),
         tables={"host": host, "gpus": pd.DataFrame(rows, columns=list(gpu_clocks.COLUMNS))},
         findings=tuple(sorted(findings, key=lambda finding: finding.order)),
         notes=() if len(record.times) else (NOT_SAMPLED,),
@@ -68,27 +69,20 @@ def _facts(record: HostRecord, window: Window) -> Iterator[Fact]:
     if record.quota_cores is not None:
         yield Fact("quota_cores", f"{record.quota_cores:.3g}", "text")
         yield Fact("throttled_ns", record.throttled.growth("ns", *between), "ns")
-    for label, name, unit in (
-        ("major_page_faults", "major_faults", "count"),
-        ("disk_read_bytes", "read_bytes", "bytes"),
-        ("disk_written_bytes", "written_bytes", "bytes"),
-    ):
-        total = sum(each.growth(name, *between) for each in record.processes.values())
-        yield Fact(label, total, "bytes" if unit == "bytes" else "count")
-    nodes = record.cores.get("allowed_numa_nodes")
-    if nodes:
+    faults, read, written = (
+        sum(each.growth(name, *between) for each in record.processes.values())
+        for name in ("major_faults", "read_bytes", "written_bytes")
+    )
+    yield Fact("major_page_faults", faults, "count")
+    yield Fact("disk_read_bytes", read, "bytes")
+    yield Fact("disk_written_bytes", written, "bytes")
+    if nodes := record.cores.get("allowed_numa_nodes"):
         yield Fact("numa_nodes", f"{nodes} of {record.cores.get('numa_nodes')}", "text")
     limit, highest = record.cores.get("clock_limit_khz"), record.cores.get("clock_maximum_khz")
     if limit and highest and limit < highest:
         yield Fact("cpu_clock_limit", f"{limit // 1000} of {highest // 1000} MHz", "text")
     whole = int(record.times[-1] - record.times[0])
     yield Fact("sampling_share", record.spent_ns / whole if whole else None, "share")
-
-
-def _energy(context: TraceContext, window: Window) -> Iterator[Fact]:
-    """Yield the energy of a step, where the GPUs count it and enough steps were recorded."""
-    if (energy := find_step_energy(context, window)) is not None:
-        yield Fact("step_energy", energy_words(energy), "text")
 
 
 def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) -> Iterator[Finding]:
@@ -100,8 +94,7 @@ def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) ->
     for (rule, _, thread), rows in mine.groupby(["rule", "process_id", "thread_id"], sort=True):
         lost = int(rows["total_ns"].sum())
         if rule_of(str(rule)).without_gpu and worth_printing(lost, window):
-            found = _host_finding(context, str(rule), rows, lost, window)
-            yield replace(found, headline=found.headline.replace(LOOP, mains[thread], 1))
+            yield _host_finding(context, str(rule), rows, lost, window, mains[thread])
 
 
 def _loop(context: TraceContext, process: int) -> str:
@@ -113,7 +106,9 @@ def _loop(context: TraceContext, process: int) -> str:
     return f"{loop} of process {tables.pid(process)}" if rank is None else f"{loop} of rank {rank}"
 
 
-def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
+def _host_finding(  # noqa: PLR0913, PLR0917 - what the finding is about
+    context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window, loop: str
+) -> Finding:
     longest = rows[rows["what"] != ""].head(LISTED)
     what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
     steps = context.steps.measured_count if window.is_of_steps else 0
@@ -123,8 +118,8 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
     elif rule == idle.OFF_CPU.key:
         found = no_core_advice(context, window)
     return make_finding(
-        rule=rule,
-        headline=rule_of(rule).without_gpu.format(share=units.share(lost / window.length_ns)),
+        rule=rule_of(rule),
+        headline=rule_of(rule).without_gpu.format(share=units.share(lost / window.length_ns)).replace(LOOP, loop, 1),
         lost_ns=lost,
         saving=estimated(lost, window.length_ns, "all of this time is saved"),
         advice=found.advice if found else rule_of(rule).advice,
@@ -134,19 +129,16 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
             *(core_use(context, window) if rule in NO_CORE else ()),
             *(page_use(context, window) if rule == PAGE_FAULTS.key else ()),
         ),
-        device_id=None,
         window=window,
     )
 
 
 SECTION = SectionSpec(
     key="machine",
-    title=TITLE,
+    title="The machine: CPU cores, files and GPU clocks",
     run=run,
     reads=(tables.LIBRARY_CALLS, tables.OS_CALLS, tables.OVERHEADS, tables.SCHEDULING, tables.THREADS),
     place=200,
-    group=PageGroup.PROGRAM,
-    on_page_only=True,
     columns={
         "gpus": ("device_id gpu slowed_share why median_mhz max_mhz mean_watt limit_watt max_celsius process_count"),
         "host": "process_id thread_id rule what total_ns count share",

@@ -84,10 +84,8 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     order = largest_first(table["total_ns"], list(names))
     name = text_column([str(names[each]) for each in order.tolist()])
     by_name = pd.DataFrame({"name": name, **{column: values[order] for column, values in table.items()}})
-    return Section(
-        key="occupancy",
-        title="Occupancy",
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("theoretical_occupancy_share", weighted(launches["theoretical_occupancy"], launches), "share"),
             Fact("achieved_estimate_share", weighted(launches["achieved_estimate"], launches), "share"),
@@ -211,13 +209,23 @@ def _finding(  # noqa: PLR0913, PLR0917 - the parts of a finding that differ
     if share < LOW_OCCUPANCY_SHARE:
         return None
     limiters = spent.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
+    wanted = spent[["total_ns", "count", "blocks", "theoretical_occupancy", "name"]]
+    costliest = largest_first(array(spent, "total_ns"), spent["name"].tolist())[:LISTED]
     return make_finding(
-        rule=rule.key,
+        rule=rule,
         headline=rule.headline.format(share=units.share(share)),
         lost_ns=lost,
         saving=saving(),
         advice=rule.advice or LIMITED.format(limiters=", then ".join(map(str, limiters))),
-        evidence=(*_costliest(spent), *places()),
+        evidence=(
+            *tuple(
+                f"{units.duration(int(total))} in {units.counted(int(count), 'launch')} of "
+                f"{units.counted(int(blocks), 'block')}, "
+                f"theoretical occupancy {units.share(occupancy)}: {name}"
+                for total, count, blocks, occupancy, name in wanted.take(costliest).itertuples(index=False)
+            ),
+            *places(),
+        ),
         device_id=device,
         window=window,
         usual_share=share,
@@ -251,18 +259,6 @@ def _places(context: TraceContext, spent: pd.DataFrame, device: int, window: Win
     return place_lines(context, rows[mine], inside[mine])
 
 
-def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:
-    """Return one line for each of the launch configurations that take most time."""
-    wanted = spent[["total_ns", "count", "blocks", "theoretical_occupancy", "name"]]
-    costliest = largest_first(array(spent, "total_ns"), spent["name"].tolist())[:LISTED]
-    return tuple(
-        f"{units.duration(int(total))} in {units.counted(int(count), 'launch')} of "
-        f"{units.counted(int(blocks), 'block')}, "
-        f"theoretical occupancy {units.share(occupancy)}: {name}"
-        for total, count, blocks, occupancy, name in wanted.take(costliest).itertuples(index=False)
-    )
-
-
 SECTION = SectionSpec(
     key="occupancy",
     title="Occupancy",
@@ -271,7 +267,6 @@ SECTION = SectionSpec(
     needs=(tables.KERNELS,),
     place=90,
     group=PageGroup.GPU,
-    on_page_only=True,
     columns={"kernels": "name theoretical_occupancy achieved_estimate sm_efficiency_estimate limiter count total_ns"},
     kinds={Kind.TEXT: "limiter", Kind.NUMBER: "achieved_estimate sm_efficiency_estimate theoretical_occupancy"},
     units={"theoretical_occupancy": "share", "achieved_estimate": "share", "sm_efficiency_estimate": "share"},

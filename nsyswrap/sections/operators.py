@@ -23,12 +23,11 @@ from nsyswrap.program.program import ProgramAlone
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.rules.work_names import LEDGER_NAMES, operation_name
 from nsyswrap.sections.places import lines_of, time_by_place
-from nsyswrap.sections.program import mean_step, shared_out, window_accounts
+from nsyswrap.sections.program import accounts_of_steps, mean_step, shared_out, window_accounts
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 
-KEY, TITLE = "operators", "Operators and modules"
 NOT_JOINED, NO_OPERATOR, IN_GRAPH = "not joined", "outside operators", "in a CUDA graph"
 NO_MODULE, NO_OWNER = "outside modules", "owner not known"
 OUTSIDE = f"{NO_MODULE}: "
@@ -53,7 +52,6 @@ OF_GRAPHS = (
 MEASURED, PUBLISHED = "measured", "published"
 ADDITIVE = ("count", "total_ns", "forward_ns", "backward_ns", "recomputed_ns")
 MODULE_COLUMNS = ("module", "class_name", *ADDITIVE, "self_ns", "operations", "peak_share", "bound")
-PEAK_TYPES = {"device_id": np.int64, "rank": object, "account": str, "rule": str, "ns": np.int64, "share": np.float64}
 _NAMES = ("operator", "shapes", "dtypes", "module", "line", "phase", "owner")
 
 
@@ -85,17 +83,16 @@ def run(
     graph_ns = int(joined.own_ns[in_graph].sum())
     if graph_ns:
         shares["graph_share"] = in_graph
-    return Section(
-        key=KEY,
-        title=TITLE,
-        window=window,
+    lines = lines_of(time_by_place(joined.calls, joined.call, joined.own_ns), int(joined.own_ns.sum()), "")
+    return SECTION.made(
+        window,
         facts=(
             *(
                 Fact(label, int(joined.own_ns[mask].sum()) / whole if whole else None, "share")
                 for label, mask in shares.items()
             ),
             *_use(context, window, program, joined, rates),
-            _costliest_line(joined),
+            Fact("costliest_line", next(iter(lines), None), "text"),
         ),
         tables={
             "peak": _peak(context, window, program, collectives, attributions, joined, rates),
@@ -115,12 +112,6 @@ def run(
 def _is(joined: JoinedKernels, of_calls: Sequence[bool]) -> npt.NDArray[np.bool_]:
     """Return which kernels are of calls that something is true of."""
     return np.array([*of_calls, False], bool)[joined.call]
-
-
-def _costliest_line(joined: JoinedKernels) -> Fact:
-    """Return the line that launches most of the kernel time, in words; None where no line is known."""
-    lines = lines_of(time_by_place(joined.calls, joined.call, joined.own_ns), int(joined.own_ns.sum()), "")
-    return Fact("costliest_line", next(iter(lines), None), "text")
 
 
 def without_operators(context: TraceContext) -> tuple[str, ...]:
@@ -350,7 +341,7 @@ def _peak(  # noqa: PLR0913, PLR0917 - all that a step is made of
     The compute time of the ledger is divided into the time that products need at the peak, and what takes the rest.
     """
     device, compute = context.operations.device_id[joined.rows], LEDGER_NAMES["compute_ns"]
-    rows = []
+    steps = []
     for attribution in attributions:
         each = attribution.device_id
         accounts = window_accounts(context, window, collectives, attribution)
@@ -358,20 +349,15 @@ def _peak(  # noqa: PLR0913, PLR0917 - all that a step is made of
         whole = accounts.pop((compute, ""))
         parts = shared_out(np.rint(kernels * 1000).astype(np.int64), whole) if kernels.any() else [0] * len(ACCOUNTS)
         found = {**dict(zip(((name, "") for name in ACCOUNTS), parts, strict=True)), **accounts}
-        length = _step_ns(context, window, program, each)
-        rank = collectives.ranks.number(each) if collectives.ranks.known else None
-        rows += [
-            (each, rank, *account, ns, ns / length)
-            for account, ns in zip(found, shared_out(np.array([*found.values()]), length), strict=True)
-            if ns
-        ]
-    table = typed_table(rows, PEAK_TYPES)
-    return table.assign(rank=table["rank"].astype("Int64"))
+        steps.append((each, found, _step_ns(context, window, program, each)))
+    table = accounts_of_steps(collectives, steps)
+    length = table["device_id"].map({device: ns for device, _, ns in steps})
+    return table.assign(share=(table["ns"] / length).astype(np.float64))
 
 
 SECTION = SectionSpec(
-    key=KEY,
-    title=TITLE,
+    key="operators",
+    title="Operators and modules",
     run=run,
     about=About.BOTH,
     applies=has_operators,
@@ -380,7 +366,6 @@ SECTION = SectionSpec(
     of_operations=True,
     place=78,
     group=PageGroup.GPU,
-    on_page_only=True,
     columns={
         "peak": "device_id rank account rule ns share",
         "modules": " ".join(MODULE_COLUMNS),

@@ -14,7 +14,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, blocks, coded
 
@@ -55,23 +55,18 @@ def run(context: TraceContext, window: Window) -> Section:
             kernels = int((mine & (operations.table == 0)).sum())
             host = _host_ns(context, code, window, processes)
             idle = _idle_inside(context, code, window, used)
-            rows.append((phases.name(code), count, host, _gpu_ns(context, mine, window), idle, kernels, inferred))
+            gpu_ns = 0
+            for device in operations.devices:
+                part, some = own.on(device), mine & (operations.device_id == device)
+                busy = merge(taken(operations.start, some), taken(operations.end, some))
+                gpu_ns += total(clip(busy, part.start_ns, part.end_ns))
+            rows.append((phases.name(code), count, host, gpu_ns, idle, kernels, inferred))
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     notes = injected_ranges.notes(context.trace[tables.RANGES], phases.marked.index.to_numpy(np.intp))
     if len(context.unrecorded_launches.kernels.rows):
         notes = (*notes, NOT_ALL_RECORDED)
     facts = _coverage(context, of_operation, touching)
-    return Section("phases", "Phases", window, facts, {"phases": frame}, notes=(*notes, *_inferred_notes(context)))
-
-
-def _gpu_ns(context: TraceContext, mine: np.ndarray[tuple[int], np.dtype[np.bool_]], window: Window) -> int:
-    """Return the time in which each GPU runs one of some operations inside a window, summed over GPUs, in ns."""
-    operations, found = context.operations, 0
-    for device in operations.devices:
-        own, rows = find_own_windows(context, window).on(device), mine & (operations.device_id == device)
-        busy = merge(taken(operations.start, rows), taken(operations.end, rows))
-        found += total(clip(busy, own.start_ns, own.end_ns))
-    return found
+    return SECTION.made(window, facts, {"phases": frame}, notes=(*notes, *_inferred_notes(context)))
 
 
 def _host_ns(context: TraceContext, code: int, window: Window, processes: Iterable[int]) -> int:
@@ -182,7 +177,7 @@ SECTION = SectionSpec(
     run=run,
     reads=(),
     place=150,
-    group=PageGroup.PROGRAM,
+    on_page_only=False,
     columns={"phases": "phase count host_ns gpu_ns idle_ns kernel_count inferred"},
     kinds={Kind.FLAG: "inferred"},
     headings={"kernel_count": "kernels", "inferred": "inferred"},

@@ -1,5 +1,7 @@
 """The finding on the bubbles of a pipeline: time in which a stage waits for the messages of another that computes."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from nsyswrap.base import units
@@ -28,8 +30,8 @@ UNEVEN = (
 
 def find_findings(
     context: TraceContext, collectives: Collectives, lateness: Lateness, window: Window
-) -> tuple[Finding, ...]:
-    """Return the finding on the bubbles of a pipeline; none where they take little time.
+) -> Iterator[Finding]:
+    """Yield the finding on the bubbles of a pipeline; none where they take little time.
 
     A bubble is the same for all stages where they work for equally long. A stage that works for less time than the
     longest one waits for the difference as well. The time of a host between two launches is work of its stage, too.
@@ -38,12 +40,17 @@ def find_findings(
     mine = charges.rule == PIPELINE.key
     devices = [rank.device_id for rank in collectives.ranks.each if rank.device_id in lateness.activities]
     if not mine.any() or not devices:
-        return ()
+        return
     bubbles = {each: int(charges.wait_ns[mine & (charges.waiting == each)].sum()) for each in devices}
     mean = sum(bubbles.values()) // len(devices)
     if mean < WARNING_SHARE * together.length_ns:
-        return ()
-    works = {each: _work_ns(lateness, each) for each in devices}
+        return
+    works = {}
+    for each in devices:
+        activity = lateness.activities[each]
+        # A stage works in its kernels, and for the usual time of its host between two launches.
+        is_work = [rule == COMPUTES or rule.startswith(USUAL) for rule, _ in activity.named(len(lateness.phases))]
+        works[each] = sum(total(spans) for spans, mine in zip(activity.spans, is_work, strict=True) if mine)
     uneven = {each: min(bubbles[each], max(works.values()) - works[each]) for each in devices}
     is_uneven = sum(uneven.values()) > HALF * sum(bubbles.values())
     order = sorted(bubbles, key=lambda device: -bubbles[device])
@@ -58,45 +65,19 @@ def find_findings(
     count = len(np.unique(collectives.group[is_message & inside]))
     steps = context.steps.measured_count if window.is_of_steps else 0
     messages = f"{count / steps:.1f} exchanges of messages a step" if steps else f"{count} exchanges of messages"
-    return (
-        make_finding(
-            rule=PIPELINE.key,
-            headline=_headline(context, together, mean, len(devices)),
-            lost_ns=mean,
-            saving=_saving(bubbles, uneven, is_uneven=is_uneven),
-            advice=_advice(collectives, works) if is_uneven else PIPELINE.advice,
-            evidence=(*stages, messages),
-            device_id=None,
-            window=together,
-        ),
+    of_steps = context.steps.measured_count if together.is_of_steps else 0
+    takes = f"{units.duration(mean // of_steps)} a step, " if of_steps else ""
+    takes += f"{units.share(mean / together.length_ns)} of the time of {len(devices)} stages"
+    by_work = sorted(works, key=lambda device: works[device])
+    longest, shortest = (f"rank {collectives.ranks.number(each)}" for each in (by_work[-1], by_work[0]))
+    # The whole job gets shorter by the mean of what its stages wait less.
+    least = min(sum(uneven.values()) // len(uneven), mean) if is_uneven else 0
+    yield make_finding(
+        rule=PIPELINE,
+        headline=f"Pipeline bubbles take {takes}: one waits while another computes.",
+        lost_ns=mean,
+        saving=Saving(between(least, mean), "estimated", (UNEVEN if is_uneven else EVEN,)),
+        advice=EVEN_STAGES.format(longest=longest, shortest=shortest) if is_uneven else "",
+        evidence=(*stages, messages),
+        window=together,
     )
-
-
-def _work_ns(lateness: Lateness, device_id: int) -> int:
-    """Return how long a stage works: its kernels, and the usual time of its host between two launches."""
-    activity = lateness.activities[device_id]
-    named = activity.named(len(lateness.phases))
-    works = [rule == COMPUTES or rule.startswith(USUAL) for rule, _ in named]
-    return sum(total(spans) for spans, is_work in zip(activity.spans, works, strict=True) if is_work)
-
-
-def _headline(context: TraceContext, window: Window, mean: int, count: int) -> str:
-    steps = context.steps.measured_count if window.is_of_steps else 0
-    each = f"{units.duration(mean // steps)} a step, " if steps else ""
-    share = units.share(mean / window.length_ns)
-    return f"Pipeline bubbles take {each}{share} of the time of {count} stages: one waits while another computes."
-
-
-def _saving(bubbles: dict[int, int], uneven: dict[int, int], *, is_uneven: bool) -> Saving:
-    """Return what fewer bubbles save; the whole job gets shorter by the mean of what its stages wait less."""
-    mean = sum(bubbles.values()) // len(bubbles)
-    if is_uneven:
-        return Saving(between(min(sum(uneven.values()) // len(uneven), mean), mean), "estimated", (UNEVEN,))
-    return Saving(between(0, mean), "estimated", (EVEN,))
-
-
-def _advice(collectives: Collectives, works: dict[int, int]) -> str:
-    """Return the advice on stages of unequal length."""
-    order = sorted(works, key=lambda device: works[device])
-    longest, shortest = (f"rank {collectives.ranks.number(each)}" for each in (order[-1], order[0]))
-    return EVEN_STAGES.format(longest=longest, shortest=shortest)

@@ -43,11 +43,7 @@ def time_by_place(calls: Sequence[OperatorCall], call: Indices, ns: Times) -> di
 def place_lines(context: TraceContext, rows: Indices, ns: Times, start: str = LAUNCHED_AT) -> tuple[str, ...]:
     """Return the lines that launch most of some operations, as ``lines_of`` does; none where no line is known.
 
-    Args:
-        context: The trace, its events and its loop.
-        rows: Rows of the context's operations.
-        ns: Time of each, or before each.
-        start: Start of the first line of evidence.
+    ``ns`` is the time of each operation, or before each.
     """
     if not has_operators(context):
         return ()
@@ -56,13 +52,7 @@ def place_lines(context: TraceContext, rows: Indices, ns: Times, start: str = LA
 
 
 def lines_of(places: Mapping[Place, int], whole_ns: int, start: str = LAUNCHED_AT) -> tuple[str, ...]:
-    """Return the lines of the program with most time, as evidence: the first one says its share.
-
-    Args:
-        places: Time of each place, in ns.
-        whole_ns: Time of all, those without a place included.
-        start: Start of the first one.
-    """
+    """Return the lines of the program with most time, as evidence: the first one says its share of the whole time."""
     by_line: dict[str, dict[str, int]] = {}
     for (module, line), ns in places.items():
         by_line.setdefault(line, {})[module] = ns

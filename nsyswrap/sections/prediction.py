@@ -7,17 +7,13 @@ from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.what_if.simulate import TOLERANCE, Simulation
 
-TITLE = "Prediction error"
-
 
 def run(window: Window, simulation: Simulation) -> Section:
     """Return the simulated and the measured length of the sample, and whether savings are predicted from it."""
     what, parts = ("step", simulation.steps) if simulation.steps else ("sample", 1)
     simulated = None if simulation.simulated_ns is None else round(simulation.simulated_ns / parts)
-    return Section(
-        key="prediction",
-        title=TITLE,
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("predicts", "yes" if simulation.predicts else "no", "text"),
             Fact(f"simulated_{what}_ns", simulated, "ns"),
@@ -47,11 +43,10 @@ def _note(simulation: Simulation) -> str:
 
 SECTION = SectionSpec(
     key="prediction",
-    title=TITLE,
+    title="Prediction error",
     run=run,
     needs=(tables.CALLS,),
     of_operations=True,
     place=250,
     group=PageGroup.ABOUT,
-    on_page_only=True,
 )

@@ -18,8 +18,6 @@ from nsyswrap.what_if.fixed_step import WIDEST_FACTOR
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.without_profiler import WithoutProfiler, in_graphs, without_profiler
 
-KEY, TITLE = "profiler_cost", "The profiler's own cost"
-
 NOT_MEASURED = (
     "What nsys adds to each call was not measured on the machine of this capture. That time counts for other causes, "
     "and no step without the profiler is simulated. 'nsyswrap profile' measures it and keeps it in run.json."
@@ -52,14 +50,12 @@ def run(
 ) -> Section:
     """Return what recording cost by kind of call, the idle time that it explains, and the step without the profiler."""
     if recorded_calls.cost is None:
-        return Section(KEY, TITLE, window, notes=(NOT_MEASURED,))
+        return SECTION.made(window, notes=(NOT_MEASURED,))
     found = without_profiler(simulation, recorded_calls, window)
     measured = context.steps.measured if window.is_of_steps else context.steps.frame[:0]
     idle = sum(int(each.pieces.length[each.pieces.cause == CODE["profiler"]].sum()) for each in attributions)
-    return Section(
-        key=KEY,
-        title=TITLE,
-        window=window,
+    return SECTION.made(
+        window,
         facts=(Fact("profiler_idle_ns", idle, "ns"), *_facts(array(measured, "end") - array(measured, "start"), found)),
         tables={"calls": _calls(context, window, recorded_calls)},
         notes=(_note(found),),
@@ -139,13 +135,12 @@ def _pace(found: WithoutProfiler) -> str:
 
 
 SECTION = SectionSpec(
-    key=KEY,
-    title=TITLE,
+    key="profiler_cost",
+    title="The profiler's own cost",
     run=run,
     of_operations=True,
     place=260,
     group=PageGroup.ABOUT,
-    on_page_only=True,
     columns={"calls": "kind count alone_ns low_ns usual_ns high_ns total_ns"},
     facts={
         "profiler_idle_ns": "idle because of the profiler",

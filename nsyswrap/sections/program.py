@@ -1,5 +1,7 @@
 """The program as it runs alone: what a step of it is spent on, and where its length comes from."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -16,10 +18,8 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.rules import cause_name
 from nsyswrap.rules.work_names import LEDGER_NAMES
 from nsyswrap.sections.ledger import ROWS, ledger_rows
-from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, SectionSpec
 from nsyswrap.what_if.without_profiler import LEAST, MOST
-
-KEY, TITLE = "program", "The program without the profiler"
 
 AS_RECORDED = (
     "All numbers are as recorded: they contain what nsys cost, which was not measured. 'nsyswrap profile' measures it."
@@ -56,10 +56,8 @@ def run(
     """Return where the time of a step of the program goes, by part of the ledger and cause of idle time."""
     calibration, step = program.calibration, program.step
     length = None if program.is_recording or step is None else step.point
-    return Section(
-        key=KEY,
-        title=TITLE,
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("step_alone_ns", None if step is None else step.point, "ns"),
             Fact("step_alone_low_ns", None if step is None else step.low, "ns"),
@@ -82,17 +80,22 @@ def _step(
 
     The recording has none here: its ledger and its idle time have sections of their own.
     """
+    steps = []
+    for each in attributions:
+        length = mean_step(context, window, each.device_id) if step_ns is None else step_ns
+        steps.append((each.device_id, window_accounts(context, window, collectives, each), length))
+    return accounts_of_steps(collectives, steps)
+
+
+def accounts_of_steps(
+    collectives: Collectives, steps: Sequence[tuple[int, Mapping[tuple[str, str], int], int]]
+) -> pd.DataFrame:
+    """Return a row for each account of a step of each GPU, of the GPUs, their accounts, and the length of a step."""
     rows = []
-    for attribution in attributions:
-        device = attribution.device_id
-        accounts = window_accounts(context, window, collectives, attribution)
-        length = mean_step(context, window, device) if step_ns is None else step_ns
+    for device, accounts, length in steps:
         rank = collectives.ranks.number(device) if collectives.ranks.known else None
-        rows += [
-            (device, rank, *account, ns)
-            for account, ns in zip(accounts, shared_out(np.array([*accounts.values()]), length), strict=True)
-            if ns
-        ]
+        shares = shared_out(np.array([*accounts.values()]), length)
+        rows += [(device, rank, *account, ns) for account, ns in zip(accounts, shares, strict=True) if ns]
     table = typed_table(rows, dict(zip(COLUMNS, TYPES, strict=True)))
     return table.assign(rank=table["rank"].astype("Int64"))
 
@@ -149,14 +152,12 @@ def _note(program: ProgramAlone) -> str:
 
 
 SECTION = SectionSpec(
-    key=KEY,
-    title=TITLE,
+    key="program",
+    title="The program without the profiler",
     run=run,
     about=About.PROGRAM,
     of_operations=True,
     place=155,
-    group=PageGroup.PROGRAM,
-    on_page_only=True,
     columns={"step": " ".join(COLUMNS)},
     kinds={Kind.TEXT: "account"},
     captions={"step": "A step of the program"},

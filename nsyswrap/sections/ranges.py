@@ -17,25 +17,22 @@ from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import MOST_LEVELS, Pairs, RangeNesting, projection
 from nsyswrap.model import Section
-from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import STATISTICS, Kind, SectionSpec
 from nsyswrap.sections.summaries import clipped
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import CodedIds, array, coded
 
 # Between the parts of a path, as in a path of files.
 SEPARATOR = " / "
-_MODULES = ["module", "count", "total_ns", "self_ns"]
+_MODULES = {"module": "object", "count": "int64", "total_ns": "int64", "self_ns": "int64"}
 
 
 def modules(context: TraceContext, *parts: Pairs) -> pd.DataFrame:
     """Return the kernels inside each path of the program's ranges that are neither steps nor phases nor operators.
 
     Where modules are marked, such as by a range around each ``forward``, a path is that of a module. ``total_ns`` has
-    the kernels of all below it, ``self_ns`` only those that no range below it holds.
-
-    Args:
-        context: The trace and its operations.
-        parts: Operations with the ranges around their launch, from the outermost to the innermost of each operation.
+    the kernels of all below it, ``self_ns`` only those that no range below it holds. ``parts`` have the ranges around
+    the launch of each operation, from the outermost to the innermost.
     """
     ranges = context.trace[tables.RANGES]
     own = ~of_operators(ranges) & ~of_library(ranges)
@@ -50,8 +47,11 @@ def modules(context: TraceContext, *parts: Pairs) -> pd.DataFrame:
     frame = pd.DataFrame({"operation": operation, "text": codes[rows]}, copy=False)
     found = frame.sort_values("operation", kind="stable", ignore_index=True)
     if found.empty:
-        return pd.DataFrame({name: np.empty(0, kind) for name, kind in _kinds(_MODULES).items()})
-    return _ordered(_by_path(found, _length(context, found), plain_names(ranges)), _MODULES)
+        return pd.DataFrame({name: np.empty(0, kind) for name, kind in _MODULES.items()})
+    at = found["operation"].to_numpy()
+    length: Indices = context.operations.end[at] - context.operations.start[at]
+    paths = _by_path(found, length, plain_names(ranges)).astype(_MODULES)
+    return paths.sort_values(["total_ns", "module"], ascending=[False, True], ignore_index=True)
 
 
 def _by_path(found: pd.DataFrame, length: Indices, names: Sequence[str]) -> pd.DataFrame:
@@ -97,23 +97,6 @@ def _by_path(found: pd.DataFrame, length: Indices, names: Sequence[str]) -> pd.D
     return pd.DataFrame({"module": paths, "count": count, "total_ns": total, "self_ns": own})
 
 
-def _length(context: TraceContext, found: pd.DataFrame) -> Indices:
-    at = found["operation"].to_numpy()
-    length: Indices = context.operations.end[at] - context.operations.start[at]
-    return length
-
-
-def _kinds(columns: list[str]) -> dict[str, str]:
-    return {name: "int64" if name in {"count", "total_ns", "self_ns"} else "object" for name in columns}
-
-
-def _ordered(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    kinds = _kinds(columns)
-    keys = ["total_ns", *(name for name in columns if kinds[name] == "object")]
-    ascending = [False, *([True] * (len(keys) - 1))]
-    return frame[columns].astype(kinds).sort_values(keys, ascending=ascending, ignore_index=True)
-
-
 def run(context: TraceContext, window: Window) -> Section:
     """Return ranges by name: host time, projection on the GPU, and kernels.
 
@@ -133,10 +116,8 @@ def run(context: TraceContext, window: Window) -> Section:
     own = _pairs(context, nesting, launched, thread, window)
     kernels = _kernels(context, names, own)
     handed = _handed_pairs(context, nesting, window)
-    return Section(
-        key="ranges",
-        title="NVTX ranges",
-        window=window,
+    return SECTION.made(
+        window,
         tables={
             "summary": by_name([str(name) for name in unique], codes, duration),
             "projection": projection(context, names, own, handed),
@@ -253,8 +234,6 @@ SECTION = SectionSpec(
     needs=(tables.RANGES,),
     reads=(),
     place=180,
-    group=PageGroup.PROGRAM,
-    on_page_only=True,
     columns={
         "kernels": f"range name {STATISTICS}",
         "modules": "module count total_ns self_ns",

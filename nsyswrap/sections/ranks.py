@@ -24,7 +24,6 @@ from nsyswrap.sections.missing_events import lost_processes
 from nsyswrap.sections.spec import Kind, SectionSpec
 from nsyswrap.trace import tables
 
-TITLE = "Ranks"
 # Ranks in the picture of a step, and groups of ranks in the matrix: as many rows as fit on one screen. Ours.
 MOST_DRAWN = 64
 NO_RANK = -1
@@ -63,7 +62,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
     """
     ranks = of_all_ranks.ranks
     if len(ranks.each) < 2:  # noqa: PLR2004 - several
-        return Section("ranks", TITLE, window, notes=(ONE_RANK, *lost_processes(context)))
+        return SECTION.made(window, notes=(ONE_RANK, *lost_processes(context)))
     own = find_own_windows(context, window)
     mine = {
         rank.device_id: ledger_rows(context.operations, rank.device_id, own.on(rank.device_id), collectives)
@@ -87,7 +86,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
     notes += [GROUPED.format(size=size)] if size > 1 else []
     chosen = IN_DETAIL if others.detailed else SELECTED
     notes += [chosen.format(shown=len(shown), all=len(table))] if pictures and len(shown) < len(table) else []
-    return Section("ranks", TITLE, window, facts, {"ranks": table, "matrix": matrix, **pictures}, notes=tuple(notes))
+    return SECTION.made(window, facts, {"ranks": table, "matrix": matrix, **pictures}, notes=tuple(notes))
 
 
 def _ranks(
@@ -236,11 +235,12 @@ def _pictures(
 
 SECTION = SectionSpec(
     key="ranks",
-    title=TITLE,
+    title="Ranks",
     run=run,
     needs=(tables.KERNELS,),
     of_operations=True,
     place=30,
+    on_page_only=False,
     columns={
         "collectives": "step collective rank start_ns arrival_ns end_ns kind is_last",
         "matrix": " ".join(MATRIX),

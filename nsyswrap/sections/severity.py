@@ -1,7 +1,9 @@
 """The rules for printing a finding and for its severity, the same for all sections. No fact depends on them."""
 
+from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity
+from nsyswrap.rules.rule import Rule
 from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, Saving
 
 # A finding is a note from 2 % of the window, a warning from 5 %, a problem from 20 %. Source: torch_tb_profiler advises
@@ -20,27 +22,23 @@ def worth_printing(lost_ns: int, window: Window) -> bool:
 def severity_of(lost_ns: int, saving: Saving, window: Window) -> Severity:
     """Return the severity of a finding: by its time lost, or by the least that it saves where that is more."""
     share = max(lost_ns, saving.time.low if saving.time else 0) / window.length_ns
+    saves_little = saving.time is not None and saving.time.point < LEAST_SAVING_SHARE * window.length_ns
     is_known = share <= MOST_SHARE or saving.method == "benchmarked"
-    if share < WARNING_SHARE or (_saves_little(saving, window) and is_known):
+    if share < WARNING_SHARE or (saves_little and is_known):
         return Severity.NOTE
     return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
 
 
-def _saves_little(saving: Saving, window: Window) -> bool:
-    """Return whether a predicted saving is so small that the finding is only a note, whatever its time lost."""
-    return saving.time is not None and saving.time.point < LEAST_SAVING_SHARE * window.length_ns
-
-
 def make_finding(  # noqa: PLR0913 - the parts of a finding
     *,
-    rule: str,
-    headline: str,
+    rule: Rule,
     lost_ns: int,
     saving: Saving,
-    advice: str,
-    evidence: tuple[str, ...],
-    device_id: int | None,
     window: Window,
+    evidence: tuple[str, ...] = (),
+    headline: str = "",
+    advice: str = "",
+    device_id: int | None = None,
     is_note: bool = False,
     usual_share: float | None = None,
     worst: Severity = Severity.PROBLEM,
@@ -48,36 +46,37 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
     """Return a finding with its severity, and its prediction as the last lines of evidence.
 
     Args:
-        rule: Key of the rule.
-        headline: One sentence: what is wrong.
+        rule: The rule.
         lost_ns: Time it takes inside the window.
         saving: What fixing it saves.
-        advice: One sentence: the change to make.
-        evidence: The numbers that support it.
-        device_id: Its GPU; None for the whole capture.
         window: Interval of the numbers.
+        evidence: The numbers that support it.
+        headline: One sentence: what is wrong; empty for that of the rule, with the share of the window.
+        advice: One sentence: the change to make; empty for that of the rule.
+        device_id: Its GPU; None for the whole capture.
         is_note: Whether it is always a note.
         usual_share: The loss as a share, where every program loses some in this way: then a small loss with a small
             sure saving is a note.
         worst: The highest severity that it can have.
     """
-    is_note = is_note or (usual_share is not None and _is_usual(usual_share, saving, window))
-    severity = _at_most(Severity.NOTE if is_note else worst, severity_of(lost_ns, saving, window))
-    proof = (*evidence, *_saving_evidence(saving, lost_ns))
-    how = (saving.method, saving.what_if)
-    return Finding(rule, severity, headline, lost_ns, saving.time, advice, proof, device_id, window, *how)
-
-
-def _is_usual(share: float, saving: Saving, window: Window) -> bool:
-    """Return whether a loss that every program has is no more than a note: it is small, and so is its sure saving."""
-    return share < PROBLEM_SHARE and (saving.time.low if saving.time else 0) < WARNING_SHARE * window.length_ns
-
-
-def _at_most(worst: Severity, severity: Severity) -> Severity:
-    """Return a severity, limited to the worst one that is allowed."""
-    return max(severity, worst, key=lambda each: each.rank)
-
-
-def _saving_evidence(saving: Saving, lost_ns: int) -> tuple[str, ...]:
-    """Return the evidence of a predicted saving, with an explanation where it exceeds the time lost."""
-    return (*saving.evidence, *((MORE_THAN_LOST,) if saving.time is not None and saving.time.point > lost_ns else ()))
+    surely_saved = saving.time.low if saving.time else 0
+    is_small = surely_saved < WARNING_SHARE * window.length_ns
+    is_usual = usual_share is not None and usual_share < PROBLEM_SHARE and is_small
+    saves_more = saving.time is not None and saving.time.point > lost_ns
+    return Finding(
+        rule.key,
+        max(
+            severity_of(lost_ns, saving, window),
+            Severity.NOTE if is_note or is_usual else worst,
+            key=lambda each: each.rank,
+        ),
+        headline or rule.headline.format(share=units.share(lost_ns / window.length_ns)),
+        lost_ns,
+        saving.time,
+        advice or rule.advice,
+        (*evidence, *saving.evidence, *((MORE_THAN_LOST,) if saves_more else ())),
+        device_id,
+        window,
+        saving.method,
+        saving.what_if,
+    )

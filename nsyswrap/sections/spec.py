@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import pandas as pd
+
+from nsyswrap.base.intervals import Window
 from nsyswrap.base.units import ColumnUnit
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Section
+from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.trace.tables import TableSpec
 
 STATISTICS = "count total_ns mean_ns median_ns min_ns max_ns stddev_ns share"
@@ -51,7 +54,7 @@ class SectionHead:
     Attributes:
         place: Its place in the report, and among the sections of its group: the lowest number first.
         group: The group in which the page shows it.
-        on_page_only: Whether the report for a terminal leaves it out.
+        on_page_only: Whether the report for a terminal leaves it out, as most.
         columns: Names of the columns of each table in report.json, separated by spaces.
         some_columns: Columns that a table has in some reports, in the same form.
         kinds: Names of columns of this section alone that are texts, flags or numbers. Others are whole numbers, and
@@ -66,7 +69,7 @@ class SectionHead:
     title: str
     place: int
     group: PageGroup = PageGroup.PROGRAM
-    on_page_only: bool = False
+    on_page_only: bool = True
     columns: Mapping[str, str] = field(default_factory=dict)
     some_columns: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[Kind, str] = field(default_factory=dict)
@@ -74,6 +77,17 @@ class SectionHead:
     captions: Mapping[str, str] = field(default_factory=dict)
     headings: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+
+    def made(
+        self,
+        window: Window,
+        facts: tuple[Fact, ...] = (),
+        tables: Mapping[str, pd.DataFrame] | None = None,
+        findings: tuple[Finding, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Section:
+        """Return the section of a report, with its key and title."""
+        return Section(self.key, self.title, window, facts, tables or {}, findings, notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

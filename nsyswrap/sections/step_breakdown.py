@@ -40,7 +40,7 @@ from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, blocks, coded
 
@@ -81,10 +81,8 @@ def run(context: TraceContext, window: Window) -> Section:
         notes.append("No step lies inside the window, so the whole window counts as one step.")
     if len(context.trace[tables.GRAPHS]):
         notes.append("CUDA graphs were traced as a whole: all their time counts as kernels.")
-    return Section(
-        key="step_breakdown",
-        title="Step-time breakdown",
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("steps", len(steps), "count"),
             Fact("mean_step_ns", float(steps["step_ns"].mean()), "ns"),
@@ -134,15 +132,6 @@ def _device_spans(context: TraceContext, slots: Slots) -> tuple[list[Spans], Spa
             spans = subtract(spans, before)
         found.append(spans)
     return found, union(*found)
-
-
-def _call_spans(context: TraceContext, slots: Slots) -> Spans:
-    """Return the time in which a CUDA call of the process is open on any thread."""
-    calls = context.trace[tables.CALLS]
-    start, end = array(calls, "start"), array(calls, "end")
-    rows = _between(start, end, slots)
-    mine = tables.process_of(coded(calls, "thread")[rows]) == slots.process
-    return merge(start[rows], end[rows]) if mine.all() else merge(taken(start[rows], mine), taken(end[rows], mine))
 
 
 def _between(start: Times, end: Times, slots: Slots) -> slice:
@@ -205,7 +194,12 @@ def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Time
     low, high = int(slots.start[0]), int(slots.end.max())
     whole = fill(host, LabelledSpans(Spans(np.array([low]), np.array([high])), np.array([2], np.int32)))
     slot, label, start, end = overlay(Spans(slots.start, slots.end), whole.spans)
-    count, calls = len(slots.start), _call_spans(context, slots)
+    # When a CUDA call of the process is open on any thread.
+    table, count = context.trace[tables.CALLS], len(slots.start)
+    begins, ends = array(table, "start"), array(table, "end")
+    rows = _between(begins, ends, slots)
+    mine = tables.process_of(coded(table, "thread")[rows]) == slots.process
+    calls = merge(begins[rows], ends[rows]) if mine.all() else merge(taken(begins[rows], mine), taken(ends[rows], mine))
     rest, called = np.zeros(3 * count), np.zeros(count)
     for block in blocks(len(free.start)):
         some = Spans(free.start[block], free.end[block])
@@ -258,8 +252,6 @@ SECTION = SectionSpec(
     needs=(tables.KERNELS,),
     reads=(),
     place=160,
-    group=PageGroup.PROGRAM,
-    on_page_only=True,
     columns={
         "devices": "device_id window_ns kernel_ns gpu_utilization_share",
         "mean": "process_id role mean_ns share",

@@ -22,7 +22,7 @@ from nsyswrap.rules.steps import UNEVEN
 from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.saving import estimated
@@ -160,23 +160,17 @@ def _phase_times(context: TraceContext, process: int, start: Times, end: Times) 
     return found
 
 
-def find_findings(
-    simulation: Simulation,
-    attributions: tuple[Attribution, ...],
-    outliers: pd.DataFrame,
-    explained: Times,
-    window: Window,
+def _findings(
+    simulation: Simulation, attributions: tuple[Attribution, ...], outliers: pd.DataFrame, window: Window
 ) -> tuple[Finding, ...]:
     """Return one finding for each process whose outliers lose enough of the window.
 
-    Args:
-        simulation: The run as it was.
-        attributions: The idle time of each device.
-        outliers: Result of ``find_outliers``.
-        explained: Idle time of each of the context's steps that another finding counts, in ns. It is not counted again.
-        window: Interval of the outliers.
+    Idle time that another finding counts is not counted again.
     """
     context = simulation.context
+    explained = np.zeros(len(context.steps.frame), np.int64)
+    for each in attributions:
+        explained = np.maximum(explained, each.of_specific_rules())
     outliers, costs = _without(context, outliers, window, explained)
     found = []
     measured = context.steps.measured_inside(window).groupby("process").size()
@@ -186,29 +180,24 @@ def find_findings(
             continue
         devices = set(mine["device_id"]) - {NO_DEVICE}
         worst = mine.sort_values(["excess_ns", "start_ns"], ascending=[False, True]).head(WORST)
+        lines = [costliest_line(context, each, UNEVEN.key) for each in attributions if each.device_id in devices]
         found.append(
             make_finding(
-                rule=UNEVEN.key,
+                rule=UNEVEN,
                 headline=f"A few slow steps cost {units.share(lost / own.length_ns)} of the time.",
                 lost_ns=lost,
                 saving=estimated(lost, own.length_ns, "all of the time that they take longer is saved"),
                 advice=_advice(mine),
                 evidence=(
                     f"{len(mine)} of {measured[process]} measured steps of process {tables.pid(int(str(process)))}",
-                    *_line(context, attributions, devices),
-                    *tuple(map(_words, worst.to_dict("records"))),
+                    *next((each for each in lines if each), ()),
+                    *map(_words, worst.to_dict("records")),
                 ),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,
                 window=own,
             )
         )
     return tuple(sorted(found, key=lambda finding: finding.order))
-
-
-def _line(context: TraceContext, attributions: tuple[Attribution, ...], devices: set[int]) -> tuple[str, ...]:
-    """Return the costliest line in the outliers' idle time, from the first device where it is known."""
-    found = [costliest_line(context, each, UNEVEN.key) for each in attributions if each.device_id in devices]
-    return next((each for each in found if each), ())
 
 
 def _without(
@@ -270,7 +259,8 @@ def run(
     start, end = array(frame, "start"), array(frame, "end")
     length = end - start
     warm_up = array(frame, "warm_up")
-    measured = _lengths(_measured(context, window))
+    steps = _measured(context, window)
+    measured: Times = array(steps, "end") - array(steps, "start")
     outliers = find_outliers(context, collectives, attributions, window)
     facts = [
         Fact("measured_steps", len(measured), "count"),
@@ -284,9 +274,7 @@ def run(
         Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
     ]
     shown = {"steps": _table(context, collectives, window), "outliers": outliers.drop(columns="process")}
-    return Section(
-        "steps",
-        "Steps",
+    return SECTION.made(
         window,
         tuple(facts),
         shown,
@@ -298,22 +286,6 @@ def run(
 def _measured(context: TraceContext, window: Window) -> pd.DataFrame:
     """Return the measured steps: inside the window if the user gave one, else all."""
     return context.steps.measured_inside(window) if window.source == "user" else context.steps.measured
-
-
-def _lengths(steps: pd.DataFrame) -> Times:
-    """Return the length of each step in ns."""
-    length: Times = array(steps, "end") - array(steps, "start")
-    return length
-
-
-def _findings(
-    simulation: Simulation, attributions: tuple[Attribution, ...], outliers: pd.DataFrame, window: Window
-) -> tuple[Finding, ...]:
-    """Return the findings on outliers, for the time that no other finding counts."""
-    explained = np.zeros(len(simulation.context.steps.frame), np.int64)
-    for each in attributions:
-        explained = np.maximum(explained, each.of_specific_rules())
-    return find_findings(simulation, attributions, outliers, explained, window)
 
 
 def _spread(length: Times) -> float | None:
@@ -372,7 +344,7 @@ SECTION = SectionSpec(
     run=run,
     about=About.BOTH,
     place=140,
-    group=PageGroup.PROGRAM,
+    on_page_only=False,
     columns={
         "outliers": " ".join(COLUMNS[1:]),
         "steps": "process name start_ns end_ns warm_up",

@@ -15,7 +15,8 @@ from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.occupancy_calculator import estimates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
-from nsyswrap.model import Gpu
+from nsyswrap.model import Gpu, Section
+from nsyswrap.sections.spec import STATISTICS, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import LAUNCH, TableSpec, array, blocks, coded
 
@@ -54,15 +55,32 @@ def _time_inside(start: Times, end: Times, rows: Rows, window: Window) -> npt.ND
     return duration
 
 
-def summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
-    """Return the statistics by name of a table of calls or kernels inside the window.
+def summary_section(
+    spec: TableSpec, *, key: str, title: str, place: int, group: PageGroup = PageGroup.PROGRAM
+) -> SectionSpec:
+    """Return a section with the statistics by name of a table of calls or kernels.
 
-    Args:
-        context: The trace, its events and its loop.
-        spec: The table.
-        window: Interval of the statistics.
-        keep_version: Whether names that differ in their version are different names.
+    Calls or kernels that overlap all count, so a total is not elapsed time.
     """
+
+    def run(context: TraceContext, window: Window) -> Section:
+        return section.made(window, tables={"summary": _summary(context, spec, window)})
+
+    section = SectionSpec(
+        key=key,
+        title=title,
+        run=run,
+        needs=(spec,),
+        place=place,
+        group=group,
+        columns={"summary": f"name {STATISTICS}"},
+        reads=(spec,),
+    )
+    return section
+
+
+def _summary(context: TraceContext, spec: TableSpec, window: Window) -> pd.DataFrame:
+    """Return the statistics by name of a table inside the window."""
     frame = context.trace[spec]
     start, end, rows = _touching(context, frame, window)
     if spec is tables.OS_CALLS:
@@ -72,7 +90,7 @@ def summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_vers
     index: dict[str, int] = {}
 
     def code(text: str) -> int:
-        return index.setdefault(text if keep_version else base_name(text), len(index))
+        return index.setdefault(base_name(text) if spec is tables.CALLS else text, len(index))
 
     duration = _time_inside(start, end, rows, window)
     numbers = tables.numbers_by_name(context.trace, spec, code, np.int32)

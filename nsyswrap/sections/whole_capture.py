@@ -8,7 +8,6 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import Kind, SectionSpec
 
-KEY, TITLE = "whole_capture", "The whole capture"
 ALL, OF_STEPS = "all operations", "all measured steps"
 WORDS = "read"
 """The fact that says which part of the capture the report is about."""
@@ -24,10 +23,8 @@ def run(context: TraceContext) -> Section:
     if excerpt is None:
         raise ValueError("the trace holds all of the capture")
     every = next(each for each in excerpt.ledgers if not each.of_steps)
-    return Section(
-        key=KEY,
-        title=TITLE,
-        window=Window(every.start_ns, every.end_ns, "all GPU operations, warm-up included", "operations"),
+    return SECTION.made(
+        Window(every.start_ns, every.end_ns, "all GPU operations, warm-up included", "operations"),
         facts=(
             Fact(WORDS, excerpt.words(context.steps.read), "text"),
             Fact("operations", excerpt.operation_count, "count"),
@@ -58,13 +55,14 @@ def _rows(excerpt: Excerpt) -> pd.DataFrame:
 
 
 SECTION = SectionSpec(
-    key=KEY,
-    title=TITLE,
+    key="whole_capture",
+    title="The whole capture",
     run=run,
     reads=(),
     of_operations=True,
     of_excerpt=True,
     place=15,
+    on_page_only=False,
     columns={
         "gpus": (
             "device_id interval window_ns compute_ns communication_ns copy_exposed_ns memset_exposed_ns "

@@ -20,7 +20,6 @@ class Cell(NamedTuple):
         key: Name of its folder; no other cell has it.
         values: The name of its value on each axis, in the order of the axes.
         label: Its values on the axes that have several, in words: ``gpus 2, batch 32``.
-        environment: Variables of the program.
         gpus: Number of GPUs; None if the sweep has no such axis.
         batch: Batch size of all GPUs together; None if the sweep has no such axis.
         same_as: Key of the cell that is run in its place; empty for one that is run itself.

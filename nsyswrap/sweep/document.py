@@ -37,10 +37,6 @@ def measured_tree(sweep: Sweep) -> Tree:
 def sweep_from_tree(tree: object, source: str) -> Sweep:
     """Return the sweep of a tree.
 
-    Args:
-        tree: What was read from a file.
-        source: The file, for messages.
-
     Raises:
         ExportError: It is no sweep of this version.
         UsageError: Its TOML does not describe a sweep.

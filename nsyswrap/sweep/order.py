@@ -15,11 +15,6 @@ def shuffled(cells: Sequence[Cell], seed: int, number: int) -> list[Cell]:
     Each round has all cells once and an order of its own. So a machine that becomes warmer or slower changes all cells
     alike, and a sweep that ends early has as many runs of each cell.
 
-    Args:
-        cells: The cells.
-        seed: Seed of the sweep.
-        number: 1 for the first round.
-
     Source:
         Randomized complete blocks: Fisher, The Design of Experiments, 1935.
     """

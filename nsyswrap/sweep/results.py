@@ -43,8 +43,6 @@ class CellRun:
         folder: Folder of its report, relative to that of the sweep.
         run_id: Its id in the history; empty without a report.
         mean_ns: Time per step, start to start; None if it was not measured.
-        median_ns: Median length of a step.
-        step_count: Number of measured steps.
         cpu_share: Share of the time in which no kernel runs.
         parts: The parts of a step, which add up to the window by steps; empty without GPU work.
         machine: GPUs and versions, by label.

@@ -45,10 +45,6 @@ def scaling(sweep: Sweep, kind: str) -> tuple[ScalingRow, ...]:
     Strong: the same batch is shared by more GPUs, and the step should become shorter. Weak: each GPU has the same
     batch, and the step should stay as long.
 
-    Args:
-        sweep: The sweep.
-        kind: ``STRONG`` or ``WEAK``.
-
     Source:
         Strong: Amdahl, 1967. Weak: Gustafson, Communications of the ACM 31(5), 1988.
     """

@@ -69,9 +69,7 @@ class Budget(NamedTuple):
 
     Attributes:
         time_s: Seconds of all runs together; None for no limit.
-        runs: Number of runs; None for no limit.
         run_time_s: Seconds of one run.
-        repeats: Runs of each cell.
         most_repeats: The same where repeats end when the answer is known.
     """
 
@@ -118,10 +116,6 @@ class SweepSpec:
 
 def parse(text: str, source: str) -> SweepSpec:
     """Return the sweep that a TOML text describes.
-
-    Args:
-        text: The text.
-        source: Its file, for messages.
 
     Raises:
         UsageError: It is no TOML, or does not describe a sweep.

@@ -41,12 +41,7 @@ class Grid:
         return len(self.edges) - 1
 
     def sums(self, labels: LabelledSpans, classes: int) -> npt.NDArray[np.int64]:
-        """Return the time that each class covers of each bin, in ns, shape (classes, bins).
-
-        Args:
-            labels: Sorted, disjoint spans with a class each.
-            classes: Number of classes.
-        """
+        """Return the time that each class covers of each bin, in ns, shape (classes, bins)."""
         sums = np.zeros((classes, self.count), np.int64)
         for code in np.flatnonzero(np.bincount(labels.code, minlength=classes)):
             mine = labels.code == code

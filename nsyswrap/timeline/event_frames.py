@@ -123,12 +123,7 @@ def touching(frames: Mapping[str, pd.DataFrame], window: Window) -> Frames:
 
 
 def text_column(codes: npt.NDArray[np.integer[Any]], texts: list[str]) -> "pd.Series[Any]":
-    """Return repeated texts as a categorical column; several codes may have the same text.
-
-    Args:
-        codes: Index into ``texts`` of each row.
-        texts: Text of each code.
-    """
+    """Return repeated texts as a categorical column; several codes may have the same text."""
     merged, distinct = pd.factorize(np.array(texts, dtype=object))
     at = merged[codes] if len(texts) else codes
     return pd.Series(pd.Categorical.from_codes(at, pd.Index(distinct, dtype=object)))

@@ -38,16 +38,7 @@ _STREAM_BITS = 33
 def gpu_row(  # noqa: PLR0913, PLR0917 - one argument a source
     context: TraceContext, collectives: Collectives, grid: Grid, window: Window, gaps: pd.DataFrame, device_id: int
 ) -> TimelineRow:
-    """Return the time of a GPU: by kind of work while it is busy, by rule while it is idle.
-
-    Args:
-        context: The trace, its events and its loop.
-        collectives: When the last rank of each collective had arrived.
-        grid: Bins of the timeline.
-        window: Window in which idle time has rules.
-        gaps: The table ``gaps`` of the section on idle time, its texts as categories.
-        device_id: The GPU.
-    """
+    """Return the time of a GPU: by kind of work while it is busy, by rule while it is idle."""
     layers = collectives.exclusive(context.operations, device_id, _extent(grid))
     parts = [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
     parts += [_idle_part(context, gaps, device_id), _outside_part(context, grid, window, device_id)]
@@ -119,15 +110,7 @@ class _Lane(NamedTuple):
 def stream_rows(
     context: TraceContext, grid: Grid, names: OperationNames, threads: Times, device_id: int
 ) -> list[TimelineRow]:
-    """Return the operations of a GPU, a row for each of its busiest streams and one for all others.
-
-    Args:
-        context: The trace, its events and its loop.
-        grid: Bins of the timeline.
-        names: Name and class of each operation.
-        threads: Global id of the threads that have a row.
-        device_id: The GPU.
-    """
+    """Return the operations of a GPU, a row for each of its busiest streams and one for all others."""
     operations = context.operations
     mine = operations.on(device_id)
     # Each process numbers its own streams.

@@ -25,14 +25,7 @@ def by_length(start: Times, end: Times, warm_up: Flags, window: Window) -> Indic
 
 
 def shown_first(start: Times, end: Times, warm_up: Flags, window: Window) -> Indices:
-    """Return the steps that a page shows first: the typical one, its neighbours, the slowest and the fastest one.
-
-    Args:
-        start: Start of each step in ns, in order, shape (steps,).
-        end: End of each, shape (steps,).
-        warm_up: Whether each is a warm-up step, shape (steps,).
-        window: Window of the report.
-    """
+    """Return the steps that a page shows first: the typical one, its neighbours, the slowest and the fastest one."""
     ordered = by_length(start, end, warm_up, window)
     if not len(ordered):
         return ordered

@@ -1,14 +1,12 @@
 """The sampled stacks of idle time: by rule, outermost frame first, with the estimates of the lines."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
+from real_captures import RealReport
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
-from nsyswrap.report import build_report
 from nsyswrap.sections import python_lines
 from nsyswrap.trace.tables import Trace
 
@@ -47,8 +45,8 @@ def test_beyond_300_stacks_the_rest_of_a_rule_is_one_row() -> None:
     assert (len(stacks), stacks.loc[stacks["stack"] == "", "sample_count"].tolist()) == (301, [2])
 
 
-def test_a_real_capture_has_the_same_samples_in_stacks_and_lines(real_trace: Callable[[str], Trace]) -> None:
-    found = build_report(real_trace("mnist_counters_python")).section("python_lines")
+def test_a_real_capture_has_the_same_samples_in_stacks_and_lines(real_report: RealReport) -> None:
+    found = real_report("mnist_counters_python").section("python_lines")
     assert found is not None
     stacks, lines = found.tables["stacks"], found.tables["lines"]
     assert stacks["sample_count"].sum() == lines["sample_count"].sum() > 0

@@ -1,14 +1,11 @@
 """The flame graph in a real browser: by pointer, by keyboard, and without a script."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from browser_pages import NARROW, WIDE, needs_chromium, opened, tab, write
 from playwright.sync_api import Browser, Page
-
-from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
+from real_captures import RealReport
 
 pytestmark = needs_chromium
 
@@ -17,11 +14,9 @@ BOX = "#flame .box"
 
 
 @pytest.fixture(scope="module")
-def path(real_trace: Callable[[str], Trace], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(real_report: RealReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the page of the capture with samples."""
-    return write(
-        build_report(real_trace("mnist_counters_python"), with_timeline=True), tmp_path_factory.mktemp("flame")
-    )
+    return write(real_report("mnist_counters_python", with_timeline=True), tmp_path_factory.mktemp("flame"))
 
 
 def said(page: Page) -> str:

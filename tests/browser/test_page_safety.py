@@ -1,19 +1,16 @@
 """Names from a program cannot run or change the page, secrets are not written, and all readers can use the page."""
 
-import json
-import lzma
 from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import hand_made
 import pytest
 from browser_pages import NARROW, STRUCTURE, WIDE, needs_chromium, opened, page_of, until, write
 from export_builder import MAIN, ExportBuilder, thread
 from playwright.sync_api import Browser, Page
-from real_captures import more
+from real_captures import RealReport, more
 from timeline_fixtures import timeline_report
 
 from nsyswrap.model import Report, Section
@@ -25,7 +22,6 @@ from nsyswrap.trace.load import load_export
 pytestmark = needs_chromium
 
 FOLDER = Path(__file__).parents[1]
-SAMPLES = FOLDER.parent / "reports" / "samples"
 # With the size of what a finger meets, and with unique landmarks.
 RULES_OF_AXE = (
     "{ resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'] }"
@@ -274,19 +270,11 @@ def test_without_scripts_evidence_still_opens(bare: Page) -> None:
     assert evidence.locator("li").first.is_visible()
 
 
-@pytest.fixture(scope="module", params=["mnist-1-worker", "mnist-8-workers"])
-def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """Return the page and the report.json of a real capture."""
-    folder = tmp_path_factory.mktemp(request.param)
-    unpacked = folder / "capture.sqlite"
-    unpacked.write_bytes(lzma.decompress((SAMPLES / request.param / "capture.sqlite.xz").read_bytes()))
-    report = build_report(load_export(unpacked))
-    found: dict[str, Any] = json.loads(render("json", report))
-    return write(report, folder), found
-
-
-def test_no_column_of_a_table_is_left_without_a_name(browser: Browser, sample: tuple[Path, dict[str, Any]]) -> None:
-    with opened(browser, sample[0]) as page:
+@pytest.mark.parametrize("name", ["samples/mnist-1-worker", "samples/mnist-8-workers"])
+def test_no_column_of_a_table_is_left_without_a_name(
+    browser: Browser, name: str, real_report: RealReport, tmp_path: Path
+) -> None:
+    with opened(browser, write(real_report(name), tmp_path)) as page:
         named = page.locator("table.data thead th:not(.drawn)").evaluate_all(
             "(all) => all.map((one) => one.dataset.name)"
         )

@@ -1,17 +1,15 @@
 """The typical step in a real browser: what is drawn of it, and of any other step, by keyboard and pointer."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from browser_pages import HEIGHT, NARROW, WIDE, needs_chromium, opened, tab, write
 from playwright.sync_api import Browser, Page
+from real_captures import RealReport
 from timeline_fixtures import US, timeline_report
 
 from nsyswrap.model import Report
-from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
 
 pytestmark = needs_chromium
 
@@ -34,8 +32,8 @@ SAID = """() => {
 
 
 @pytest.fixture(scope="module")
-def real(real_trace: Callable[[str], Trace]) -> Report:
-    return build_report(real_trace("cnn_amp"), with_timeline=True)
+def real(real_report: RealReport) -> Report:
+    return real_report("cnn_amp", with_timeline=True)
 
 
 @pytest.fixture

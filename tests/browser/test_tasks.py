@@ -1,6 +1,5 @@
 """Ten tasks of a reader on six reports, by keyboard and by pointer, each within two actions of opening the page."""
 
-import lzma
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,24 +13,22 @@ from browser_pages import HEIGHT, NARROW, WIDE, needs_chromium, opened
 from firefox import Firefox, firefox, needs_firefox
 from page_tasks import TASKS, failed
 from playwright.sync_api import Browser, Page
-from real_captures import more
+from real_captures import RealReport, more
 
 from nsyswrap.render import render
-from nsyswrap.report import build_report
-from nsyswrap.trace.load import load_export
-from nsyswrap.trace.tables import Trace
 
-ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "reports" / "samples"
-OWN = ("mnist-1-worker", "mnist-8-workers")
 # Captures by the name of their page.
 CAPTURES = {
+    "mnist-1-worker": "samples/mnist-1-worker",
+    "mnist-8-workers": "samples/mnist-8-workers",
     "vgg16-amp": "gallery/vgg16-amp",
     "bert-amp": "gallery/bert-amp",
     "decoding": "gallery/decoding",
     "two-ranks": "ranks/loader",
 }
+# Those of `make test`.
 FEW = ("mnist-1-worker", "two-ranks")
+every_page = pytest.mark.parametrize("name", [*FEW, *more(*(each for each in CAPTURES if each not in FEW))])
 QUICK = ((FEW[0], NARROW, "dark"), (FEW[1], NARROW, "dark"), (FEW[0], WIDE, "light"))
 # A page that is larger loads slowly from a shared disk. Source: issue of the project.
 MOST_BYTES = 1_500_000
@@ -65,23 +62,15 @@ class Chromium:
         self.page.wait_for_timeout(50)
 
 
-def of_sample(sample: Path, folder: Path) -> Trace:
-    export = folder / f"{sample.name}.sqlite"
-    export.write_bytes(lzma.decompress((sample / "capture.sqlite.xz").read_bytes()))
-    return load_export(export)
-
-
 @pytest.fixture(scope="module")
-def pages(real_trace: Callable[[str], Trace], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def pages(real_report: RealReport, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return a function that gives the page of a report by name, written once."""
     folder = tmp_path_factory.mktemp("tasks")
 
     def path(name: str) -> Path:
         made = folder / f"{name}.html"
         if not made.exists():
-            trace = of_sample(SAMPLES / name, folder) if name in OWN else real_trace(CAPTURES[name])
-            report = build_report(trace, with_timeline=True)
-            made.write_text(render("html", report), encoding="utf-8")
+            made.write_text(render("html", real_report(CAPTURES[name], with_timeline=True)), encoding="utf-8")
         return made
 
     return path
@@ -103,7 +92,7 @@ def test_there_are_ten_tasks() -> None:
     ("name", "width", "scheme"),
     [
         *QUICK,
-        *more(*(case for case in product((*OWN, *CAPTURES), (WIDE, NARROW), ("light", "dark")) if case not in QUICK)),
+        *more(*(case for case in product(CAPTURES, (WIDE, NARROW), ("light", "dark")) if case not in QUICK)),
     ],
 )
 def test_tasks_in_chromium(
@@ -118,14 +107,14 @@ def test_tasks_in_chromium(
             assert list(failed(driver, TASKS, "keys")) == []
 
 
-@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
+@every_page
 def test_a_page_is_small(pages: Callable[[str], Path], name: str) -> None:
     assert pages(name).stat().st_size <= MOST_BYTES
 
 
 @needs_chromium
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
+@every_page
 def test_the_first_screen_has_the_answer(first_screen: Callable[[str, int], Page], name: str, width: int) -> None:
     """Verdict, step now and then, how sure and what to do first; a long word of advice widens nothing."""
     page = first_screen(name, width)
@@ -137,7 +126,7 @@ def test_the_first_screen_has_the_answer(first_screen: Callable[[str, int], Page
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
+@every_page
 def test_a_card_of_the_plan_has_its_saving_its_bar_and_what_to_do(
     first_screen: Callable[[str, int], Page], name: str
 ) -> None:
@@ -148,7 +137,7 @@ def test_a_card_of_the_plan_has_its_saving_its_bar_and_what_to_do(
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
+@every_page
 def test_no_column_of_the_kernels_is_outside_the_page_of_a_laptop(
     browser: Browser, pages: Callable[[str], Path], name: str
 ) -> None:
@@ -163,7 +152,7 @@ def test_no_column_of_the_kernels_is_outside_the_page_of_a_laptop(
 
 @needs_chromium
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
+@every_page
 def test_each_part_of_the_step_now_has_a_visible_name(
     first_screen: Callable[[str, int], Page], name: str, width: int
 ) -> None:
@@ -190,10 +179,11 @@ def session() -> Iterator[Firefox]:
 
 
 @needs_firefox
-@pytest.mark.parametrize("name", [FEW[0], *more(*FEW[1:])])
-def test_tasks_in_firefox(session: Firefox, pages: Callable[[str], Path], name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "way"), [(FEW[0], "clicks"), *more((FEW[0], "keys"), *product(FEW[1:], ("keys", "clicks")))]
+)
+def test_tasks_in_firefox(session: Firefox, pages: Callable[[str], Path], name: str, way: str) -> None:
     """The same, without an error of the page and without a request over the network."""
     session.open(pages(name))
-    assert list(failed(session, TASKS, "keys")) == []
-    assert list(failed(session, TASKS, "clicks")) == []
+    assert list(failed(session, TASKS, way)) == []
     assert session.noted() == ([], [])

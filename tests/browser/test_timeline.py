@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from browser_pages import needs_chromium, write
 from playwright.sync_api import Browser, Page
+from real_captures import RealReport
 from timeline_fixtures import DATA_WAIT, US, timeline_report
 from timeline_page import (  # noqa: F401 - a fixture
     DETAIL,
@@ -27,8 +28,6 @@ from timeline_page import (  # noqa: F401 - a fixture
 
 from nsyswrap.model import Report, TimelineItems
 from nsyswrap.render import html_writer, report_document
-from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
 
 pytestmark = needs_chromium
 
@@ -54,10 +53,8 @@ def expected(report: Report) -> dict[str, list[int]]:
     return {name: ns for name, ns in found.items() if any(ns)}
 
 
-def test_the_window_has_the_numbers_of_the_ledger(
-    real_trace: Callable[[str], Trace], opened: Callable[..., Page]
-) -> None:
-    report = build_report(real_trace("mnist_counters_python"), with_timeline=True)
+def test_the_window_has_the_numbers_of_the_ledger(real_report: RealReport, opened: Callable[..., Page]) -> None:
+    report = real_report("mnist_counters_python", with_timeline=True)
     page = opened(report)
     press(page, "0")
     assert view(page) == (report.window.start_ns, report.window.end_ns)
@@ -66,15 +63,14 @@ def test_the_window_has_the_numbers_of_the_ledger(
 
 
 def test_a_brush_has_the_numbers_of_a_report_of_that_window(
-    real_trace: Callable[[str], Trace], opened: Callable[..., Page]
+    real_report: RealReport, opened: Callable[..., Page]
 ) -> None:
     """For any selected interval, a report with that window has the same busy times of the GPU."""
-    trace = real_trace("cnn_amp")
-    report = build_report(trace, with_timeline=True)
+    report = real_report("cnn_amp", with_timeline=True)
     third = report.window.length_ns // 3
     start, end = report.window.start_ns + third, report.window.end_ns - third
     page = opened(report, f"#t={start}-{end}")
-    own = expected(build_report(trace, f"{start / 1e9:.9f}:{end / 1e9:.9f}"))
+    own = expected(real_report("cnn_amp", f"{start / 1e9:.9f}:{end / 1e9:.9f}"))
     shown = ledger(page)
     assert {kind: shown[kind] for kind in own if kind in KINDS} == {kind: own[kind] for kind in own if kind in KINDS}
     assert sum(ns for (ns,) in shown.values()) == end - start

@@ -95,14 +95,14 @@ def test_a_missing_mirror_is_an_error(tmp_path: Path) -> None:
 def test_the_keys_are_those_of_the_archive(tmp_path: Path) -> None:
     """The first existing file is used."""
     (tmp_path / "new.pgp").write_text("keys")
-    found = Distribution("Debian", "forky", "main", "non-free", (), (tmp_path / "old.gpg", tmp_path / "new.pgp"))
+    found = Distribution("Debian", "forky", "non-free", (), (tmp_path / "old.gpg", tmp_path / "new.pgp"))
     assert keyring_of(found) == tmp_path / "new.pgp"
 
 
 @pytest.mark.parametrize(("name", "package"), [("Debian", "debian-archive-keyring"), ("Ubuntu", "ubuntu-keyring")])
 def test_missing_keys_are_an_error(tmp_path: Path, name: str, package: str) -> None:
     """The hint names the package that contains them."""
-    found = Distribution(name, "x", "main", "y", (), (tmp_path / "gone.gpg",))
+    found = Distribution(name, "x", "y", (), (tmp_path / "gone.gpg",))
     with pytest.raises(NsyswrapError, match=f"the keys of the {name} archive are missing") as caught:
         keyring_of(found)
     assert package in caught.value.hint

@@ -341,7 +341,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from nsyswrap.capture.unpack import Distribution
 from nsyswrap.capture.install import install
 root = Path(sys.argv[1])
-install(root / "nsys", print, Distribution("Debian", "bookworm", "main", "non-free", ("trixie",), (root / "keys.gpg",)))
+install(root / "nsys", print, Distribution("Debian", "bookworm", "non-free", ("trixie",), (root / "keys.gpg",)))
 """
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ncu_fixtures import PACKED, PRODUCT, calls, kernel, put_on_path
+from real_captures import of_captures
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.kernel_counters import (
@@ -91,7 +92,7 @@ def test_mangled_names_are_matched_by_their_start(kernel: str, mangled: str) -> 
     assert ":" not in pattern
 
 
-@pytest.mark.parametrize("name", ["alexnet_data_parallel_2gpu", "bench_source", "cnn_amp", "mnist_counters_python"])
+@of_captures(["alexnet_data_parallel_2gpu", "bench_source", "cnn_amp", "mnist_counters_python"])
 def test_every_mangled_name_of_a_real_capture_matches(name: str, captures: Callable[[str], Path]) -> None:
     """An export has mangled and demangled names; the filter is made from the demangled ones."""
     with sqlite3.connect(captures(name)) as connection:

@@ -12,7 +12,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.capture.baseline import AloneRun
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.cli import alone_runs
-from nsyswrap.cli.alone_runs import KEPT_BATCHES, WantedRuns, add_alone_runs
+from nsyswrap.cli.alone_runs import KEPT_BATCHES, add_alone_runs
 from nsyswrap.model import Capture, Report, Session, StepTimes
 
 REPORT = Report(
@@ -49,11 +49,8 @@ def timed(length: int, count: int = 40, name: str = "step") -> AloneRun:
     return AloneRun(0, ({"pid": 1, "ranges": ranges},))
 
 
-BASELINE, LOADER = WantedRuns(baseline=True, loader=False), WantedRuns(baseline=False, loader=True)
-
-
 def test_no_second_run_is_made_without_the_option(tmp_path: Path) -> None:
-    assert add_alone_runs(REPORT, options(tmp_path, "nothing"), WantedRuns(False, False), code=0) is REPORT  # noqa: FBT003
+    assert add_alone_runs(REPORT, options(tmp_path, "nothing"), code=0) is REPORT
 
 
 def test_the_measured_step_is_in_the_report_and_on_stderr(
@@ -61,7 +58,7 @@ def test_the_measured_step_is_in_the_report_and_on_stderr(
 ) -> None:
     """The second run times the ranges that are steps in the report."""
     runs.append(timed(7, 8, "round"))
-    found = add_alone_runs(REPORT, options(tmp_path, *python(""), step_text="^round"), BASELINE, code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python(""), step_text="^round"), baseline=True, code=0)
     assert (found.step.alone, runs) == (Interval(7, 7, 7), [("^round", 0)])
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -77,12 +74,12 @@ def test_the_measured_step_is_in_the_report_and_on_stderr(
 )
 def test_a_second_run_that_fails_leaves_the_report(how: object, said: str, runs: list[Any], tmp_path: Path) -> None:
     runs.append(how)
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), BASELINE, code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python("")), baseline=True, code=0)
     assert note(found) == f"The step without nsys was not measured: {said}."
 
 
 def test_a_program_that_failed_is_not_run_again(tmp_path: Path) -> None:
-    found = add_alone_runs(REPORT, options(tmp_path, "nothing"), BASELINE, code=5)
+    found = add_alone_runs(REPORT, options(tmp_path, "nothing"), baseline=True, code=5)
     assert "the program ended with exit code 5" in note(found)
 
 
@@ -91,7 +88,7 @@ def test_the_loader_is_measured_without_nsys_in_turn_with_the_program(
 ) -> None:
     """The result is in the report and on stderr."""
     runs += [timed(600), timed(1000)]
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), LOADER, code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python("")), loader=True, code=0)
     assert [cached for _, cached in runs] == [KEPT_BATCHES, 0]
     assert found.sections[-1].key == "counterfactual"
     assert "nsyswrap: The data loader takes 40 %" in capsys.readouterr().err
@@ -99,7 +96,7 @@ def test_the_loader_is_measured_without_nsys_in_turn_with_the_program(
 
 def test_one_run_serves_both(runs: list[Any], tmp_path: Path) -> None:
     runs += [timed(600), timed(1000)]
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), WantedRuns(baseline=True, loader=True), code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python("")), baseline=True, loader=True, code=0)
     assert found.step.alone == Interval(1000, 1000, 1000)
     assert [section.key for section in found.sections] == ["profiler_cost", "counterfactual"]
 
@@ -107,6 +104,6 @@ def test_one_run_serves_both(runs: list[Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [timed(1000), AloneRun(4, ())])
 def test_a_run_that_fails_leaves_the_loader_unknown(first: AloneRun, runs: list[Any], tmp_path: Path) -> None:
     runs += [AloneRun(4, ()), first]
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), LOADER, code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python("")), loader=True, code=0)
     assert note(found).startswith("The time of the data loader is unknown: with")
     assert note(found).endswith("the program ended with exit code 4.")

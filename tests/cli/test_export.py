@@ -15,7 +15,7 @@ import pytest
 from export_builder import ExportBuilder
 from hand_made import HOSTILE
 from pyarrow import parquet
-from real_captures import CAPTURE_NAMES, RealReport, RealTrace
+from real_captures import CAPTURE_NAMES, RealReport, RealTrace, of_captures
 
 from nsyswrap.rules import rule_name
 from nsyswrap.timeline.event_frames import COLUMNS
@@ -58,7 +58,7 @@ def events_of(
 
 
 @pytest.mark.usefixtures("analyzed_once")
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@of_captures(CAPTURE_NAMES, few={SMALL, "alexnet_data_parallel_2gpu"})
 def test_the_trace_of_a_real_capture_agrees_with_its_report(
     name: str, events_of: Callable[[str], list[Event]], real_trace: RealTrace, real_report: RealReport
 ) -> None:
@@ -95,7 +95,7 @@ def misplaced(spans: list[Event]) -> int:
 
 
 @pytest.mark.usefixtures("analyzed_once")
-@pytest.mark.parametrize("name", ["cnn_amp", SMALL, "alexnet_data_parallel_2gpu"])
+@of_captures(["cnn_amp", SMALL, "alexnet_data_parallel_2gpu"])
 def test_the_viewer_can_draw_the_trace(name: str, events_of: Callable[[str], list[Event]]) -> None:
     """Each track is named once, spans nest, and each arrow leads from a call to a later operation."""
     events = events_of(name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rank_generator import REDUCE, Clock, Job, exports
+from real_captures import more
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.cli.many_ranks import report_of_many
@@ -50,7 +51,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[R
     return made
 
 
-@pytest.mark.parametrize("window", ["steps", "all"])
+@pytest.mark.parametrize("window", ["steps", *more("all")])
 def test_all_ranks_have_the_numbers_of_a_full_analysis(
     window: str, reports: Callable[[str], tuple[Report, Report]]
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from export_builder import ExportBuilder
+from real_captures import more
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.cli import cli, output
@@ -172,18 +173,15 @@ def test_a_folder_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
 
 
 FULL, CLOSED = ("> /dev/full", "No space left on device"), (">&-", "it is closed")
-# Each command once, and each way for the commands that start quickly; tests/cli/test_streams.py fills more disks.
-UNWRITABLE = {
-    "analyze x.sqlite": [FULL],
-    "analyze x.sqlite --format json": [CLOSED],
-    "compare x.sqlite x.sqlite": [FULL],
-    "classify foo": [FULL, CLOSED],
-    "doctor": [FULL, CLOSED],
-}
+# tests/cli/test_streams.py fills more disks.
 
 
 @pytest.mark.parametrize(
-    ("command", "to", "words"), [(command, *way) for command, ways in UNWRITABLE.items() for way in ways]
+    ("command", "to", "words"),
+    [
+        *((command, *way) for command in ("analyze x.sqlite", "classify foo") for way in (FULL, CLOSED)),
+        *more(*((command, *way) for command in ("compare x.sqlite x.sqlite", "doctor") for way in (FULL, CLOSED))),
+    ],
 )
 def test_an_unwritable_stdout_is_an_error(command: str, to: str, words: str, small: Path) -> None:
     """It gives a message and a hint, and no traceback, also at the exit of Python."""
@@ -199,7 +197,7 @@ def test_a_closed_pipe_is_not_an_error(small: Path) -> None:
     assert ended(f"nsyswrap analyze {small} --format json | true", small.parent)[1] == ""
 
 
-@pytest.mark.parametrize("command", ["doctor", "compare x.sqlite y.sqlite", "analyze ./x.sqlite"])
+@pytest.mark.parametrize("command", [*more("doctor", "compare x.sqlite y.sqlite"), "analyze ./x.sqlite"])
 def test_a_removed_working_folder_is_an_error(command: str, tmp_path: Path) -> None:
     code, text = ended(f"mkdir gone; cd gone; rmdir ../gone; NSYSWRAP_NSYS=/nowhere nsyswrap {command}", tmp_path)
     assert code in {1, 2}

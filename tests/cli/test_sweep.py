@@ -12,6 +12,7 @@ from pathlib import Path
 
 import commands
 import pytest
+from real_captures import more
 
 from nsyswrap.cli import sweep_runs
 
@@ -83,7 +84,7 @@ def test_a_second_call_runs_nothing_and_shows_the_same(place: Path) -> None:
 CALL = f"import sys; from nsyswrap.cli import cli, sweep_runs; sweep_runs.PROFILE = {FAKE!r}; cli(sys.argv[1:])"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, *more(signal.SIGTERM)])
 def test_an_ending_signal_ends_the_run_and_says_how_to_go_on(place: Path, number: signal.Signals) -> None:
     """Nothing is left running, and no result is kept of the run that it ended."""
     file = described(place, "sleep")

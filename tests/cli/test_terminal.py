@@ -12,7 +12,7 @@ from nsyswrap.capture.progress import Phase
 from nsyswrap.capture.step_watch import StepState
 from nsyswrap.cli.progress import LABELS, shown
 from nsyswrap.cli.terminal import NARROWEST, PIPED, WIDEST, printable, rendered
-from nsyswrap.render import RENDERERS, render
+from nsyswrap.render import FORMS, render
 
 REPORT = hand_made.full_report()
 
@@ -74,7 +74,7 @@ def test_outside_a_terminal_text_is_plain_with_80_columns(*, to_terminal: bool, 
     assert widest_line(text) <= PIPED
 
 
-@pytest.mark.parametrize("form", [form for form in RENDERERS if form != "text"])
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "text"])
 def test_other_formats_do_not_depend_on_the_terminal(form: str, columns: Callable[[int], None]) -> None:
     columns(100)
     assert rendered(form, REPORT, to_terminal=True, stream=Terminal()) == render(form, REPORT)

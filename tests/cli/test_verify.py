@@ -152,7 +152,7 @@ def test_results_that_the_first_run_keeps_on_disk_are_other_work(folder: Path) -
     assert "NEW makes 1 optimizer step, BASE 4 optimizer steps" in " ".join(result.stdout.split())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("folder")
 def test_two_programs_are_run_and_recorded() -> None:
     """With real processes: three steps are not the work of four."""

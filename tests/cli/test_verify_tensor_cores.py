@@ -12,6 +12,7 @@ from capture_fixtures import living, marker, until
 from click.testing import Result
 from export_builder import ExportBuilder
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON, VARIABLES, calls, kernel, put_on_path
+from real_captures import more
 
 from nsyswrap.capture.kernel_counters import mangled_pattern_of
 from nsyswrap.capture.locate import Nsys
@@ -166,7 +167,7 @@ def test_a_missing_program_is_an_error(tmp_path: Path, capture: Path, monkeypatc
     assert (result.exit_code, "command not found" in result.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *more(signal.SIGHUP, signal.SIGINT)])
 def test_ncu_ends_when_the_command_is_ended(
     tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, marker: str, number: signal.Signals
 ) -> None:

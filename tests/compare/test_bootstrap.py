@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paired_reports import lengths
 
@@ -44,7 +44,6 @@ def autocorrelated(correlation: float, count: int, seed: int) -> Series:
 
 
 @both
-@settings(max_examples=30)
 @given(SERIES, SERIES)
 def test_the_estimate_lies_in_its_interval(statistic: Callable[[Series], Series], base: Series, new: Series) -> None:
     """The interval is widened away from the estimate, so it still contains it."""
@@ -54,7 +53,6 @@ def test_the_estimate_lies_in_its_interval(statistic: Callable[[Series], Series]
     assert math.isfinite(high)
 
 
-@settings(max_examples=30)
 @given(SERIES, st.sampled_from([0.5, 3.0, 1e3]))
 def test_the_unit_of_time_does_not_matter(base: Series, factor: float) -> None:
     """Times in microseconds have the intervals of times in nanoseconds."""

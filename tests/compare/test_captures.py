@@ -1,47 +1,24 @@
 """Comparisons of real captures whose difference is known."""
 
-import lzma
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 
 import pytest
-from real_captures import RealReport
+from real_captures import RealReport, of_captures
 
 from nsyswrap.compare.comparison import Comparison, ComparisonOptions, FindingChange, IssueKind, Outcome
 from nsyswrap.compare.reports import compare_reports
-from nsyswrap.model import Report
-from nsyswrap.report import build_report
-from nsyswrap.trace.load import load_export
 
-SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
+ONE, EIGHT = "samples/mnist-1-worker", "samples/mnist-8-workers"
 Compared = Callable[..., Comparison]
 
 
 @pytest.fixture(scope="module")
-def report_of(tmp_path_factory: pytest.TempPathFactory, real_report: RealReport) -> Callable[[str], Report]:
-    """Return a function that gives the report of a sample or of a committed capture, made once."""
-    folder = tmp_path_factory.mktemp("samples")
-
-    @cache
-    def report(name: str) -> Report:
-        packed = SAMPLES / name / "capture.sqlite.xz"
-        if not packed.exists():
-            return real_report(name)
-        export = folder / f"{name}.sqlite"
-        export.write_bytes(lzma.decompress(packed.read_bytes()))
-        return build_report(load_export(export))
-
-    return report
-
-
-@pytest.fixture(scope="module")
-def compared(report_of: Callable[[str], Report]) -> Compared:
+def compared(real_report: RealReport) -> Compared:
     """Return a function that compares two reports by name."""
 
     def comparison(base: str, new: str, *accept: IssueKind) -> Comparison:
         settings = ComparisonOptions(accept=frozenset(accept))
-        return compare_reports([report_of(base)], [report_of(new)], (base, new), settings)
+        return compare_reports([real_report(base)], [real_report(new)], (base, new), settings)
 
     return comparison
 
@@ -56,7 +33,7 @@ def amounts(comparison: Comparison, table: str, name: str) -> tuple[float | None
 
 def test_eight_workers_against_one_are_described_without_a_verdict(compared: Compared) -> None:
     """The step falls from 5.68 to 2.46 ms, the data phase from 3.39 ms to 72 µs; one run a side has no verdict."""
-    found = compared("mnist-1-worker", "mnist-8-workers")
+    found = compared(ONE, EIGHT)
     assert found.outcome is Outcome.CANNOT_TELL
     of_median = found.estimates[0]
     assert of_median.base_ns == pytest.approx(5.68e6, rel=0.002)
@@ -72,7 +49,7 @@ def test_eight_workers_against_one_are_described_without_a_verdict(compared: Com
 
 def test_the_same_kernels_take_the_same_time_in_both(compared: Compared) -> None:
     """More loader processes change nothing on the GPU: the kernels are the same, and compute stays within 1 %."""
-    found = compared("mnist-1-worker", "mnist-8-workers")
+    found = compared(ONE, EIGHT)
     kernels = found.table("kernels")
     assert kernels is not None
     assert all(None not in {one.base, one.new} for one in kernels.changes)
@@ -82,7 +59,7 @@ def test_the_same_kernels_take_the_same_time_in_both(compared: Compared) -> None
 
 def test_families_are_all_the_time_of_kernels(compared: Compared) -> None:
     """On both sides the sums by name and by family are equal."""
-    found = compared("mnist-1-worker", "mnist-8-workers")
+    found = compared(ONE, EIGHT)
     kernels, families = found.table("kernels"), found.table("families")
     assert kernels is not None
     assert families is not None
@@ -91,7 +68,7 @@ def test_families_are_all_the_time_of_kernels(compared: Compared) -> None:
         assert by_name == pytest.approx(by_family)
 
 
-@pytest.mark.parametrize("name", ["mnist-1-worker", "mnist-8-workers", "cnn_amp", "cnn_amp_autograd_ranges"])
+@of_captures([ONE, EIGHT, "cnn_amp", "cnn_amp_autograd_ranges"], few={ONE, EIGHT})
 def test_a_capture_does_not_differ_from_itself(name: str, compared: Compared) -> None:
     """The outcome is no difference or unknown, and a note says that it is the same capture."""
     found = compared(name, name)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import paired_reports as pairs
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paired_reports import COMPUTE_NS, MS
 
@@ -41,7 +41,6 @@ steps = st.lists(st.integers(2 * MS, 9 * MS), min_size=10, max_size=30)
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
 @given(steps, steps, st.integers(0, MS))
 def test_what_moved_adds_up_to_the_change_of_the_time_per_step(base: list[int], new: list[int], between: int) -> None:
     """This holds for the parts of the ledger and the causes of idle time, with any steps."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import paired_reports as pairs
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsyswrap.base.interval import Interval
@@ -182,7 +182,6 @@ def test_estimates_are_of_median_and_mean() -> None:
     assert of_mean.times == pytest.approx(2.0)
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(10, 80), st.floats(0.005, 0.05))
 def test_a_series_never_differs_from_its_own_shuffle(seed: int, count: int, spread: float) -> None:
     """The same times in another order have the same mean and median, so there is no change to find."""
@@ -243,7 +242,6 @@ def test_the_times_of_several_runs_are_their_geometric_mean() -> None:
 ODD_LENGTHS = st.lists(st.sampled_from([1.0, 2.0, 1e3, 1e9, 1e9 + 1, 1e12, float(1 << 52)]), min_size=2, max_size=9)
 
 
-@settings(max_examples=20)
 @example(base=[[1.0, 1.0]], new=[[1e9, 1e9, 1.0]])
 @example(base=[[1.0, 1.0], [float(1 << 52)] * 2], new=[[1e9] * 3])
 @given(base=st.lists(ODD_LENGTHS, min_size=1, max_size=2), new=st.lists(ODD_LENGTHS, min_size=1, max_size=2))

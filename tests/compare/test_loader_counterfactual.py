@@ -13,7 +13,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.compare.loader_counterfactual import attributed_share, failed, mean_of, saving, without_loader
 from nsyswrap.loop.step_detection import Steps, find_timed_steps
 from nsyswrap.model import Section
-from nsyswrap.render import RENDERERS
+from nsyswrap.render import FORMS, render
 
 WINDOW = Window(0, 1_000_000, "the measured steps", "steps")
 
@@ -144,8 +144,8 @@ def test_a_second_run_that_failed_is_reported() -> None:
     assert failed(BASE, "it ended").notes == ("The time of the data loader is unknown: it ended.",)
 
 
-@pytest.mark.parametrize("form", sorted(RENDERERS.keys() - {"markdown"}))
+@pytest.mark.parametrize("form", sorted({*FORMS} - {"markdown"}))
 def test_every_form_of_the_report_shows_the_section(form: str) -> None:
     """Markdown does not, since it is a summary for a comment."""
-    shown = RENDERERS[form](report_with(without_loader(BASE, AS_IT_IS, FASTER, 4))).lower()
+    shown = render(form, report_with(without_loader(BASE, AS_IT_IS, FASTER, 4))).lower()
     assert "without the data loader" in shown or "mean_step_without_loader_ns" in shown

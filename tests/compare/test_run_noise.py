@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.compare.run_noise import CPU_SPREAD, FREEDOM, GPU_SPREAD, run_noise, widened
+from nsyswrap.compare.run_noise import CPU_SPREAD, GPU_SPREAD, run_noise, widened
 from nsyswrap.compare.step_times import LEDGER_ROWS, NO_STEPS, MeasuredSteps
 
 # Source: a table of Student's t, 97.5 % quantile of 24 degrees of freedom.
@@ -20,10 +20,6 @@ def loop(cpu_share: float, between: float = 0.0) -> MeasuredSteps:
     idle, copy = length * cpu_share / 2, length * cpu_share / 2
     parts |= {"compute_ns": length - idle - copy, "idle_ns": idle, "copy_exposed_ns": copy}
     return MeasuredSteps(length, length + between, parts)
-
-
-def test_the_table_of_students_t_has_as_many_degrees_of_freedom() -> None:
-    assert FREEDOM == 24
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])

@@ -5,7 +5,7 @@ import json
 import paired_reports as pairs
 import pytest
 from export_builder import trace_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_ranks import job
 
@@ -36,7 +36,6 @@ def test_a_late_rank_is_what_two_gpus_add() -> None:
 lengths = st.lists(st.integers(2_000_000, 9_000_000), min_size=10, max_size=20)
 
 
-@settings(max_examples=20)
 @given(lengths, lengths, st.integers(1, 4), st.integers(5, 8))
 def test_the_parts_close_to_zero(base: list[int], new: list[int], few: int, many: int) -> None:
     """This holds for any steps and numbers of GPUs, to less than a picosecond."""

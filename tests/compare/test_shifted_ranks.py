@@ -25,7 +25,7 @@ from nsyswrap.runs.run import per_step
 from nsyswrap.trace.load import load_export
 
 STEPS = 16
-few = settings(deadline=None, max_examples=8)
+few = settings(max_examples=min(8, settings().max_examples // 2))
 
 
 @cache

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from capture_fixtures import options
+from real_captures import more
 
 from nsyswrap.base.errors import CannotTellError, UnfinishedError, UsageError
 from nsyswrap.experiments import process_turns, search
@@ -65,6 +66,7 @@ def test_a_fused_optimizer_of_many_parameters_is_faster(tmp_path: Path) -> None:
     assert "fused=True" in trial.kept[0].lines["PyTorch"]
 
 
+@pytest.mark.thorough
 def test_a_change_that_does_not_apply_says_why(tmp_path: Path) -> None:
     found = outcome(tried(tmp_path, "", ["zero_grad"]), "zero_grad")
     assert (found.verdict, found.words) == ("does not apply", "no call of zero_grad keeps the gradients")
@@ -89,7 +91,7 @@ def test_a_change_that_hangs_ends_the_run_and_is_named(tmp_path: Path) -> None:
     assert ending_of(answer) == "no step for 2 s"
 
 
-@pytest.mark.parametrize(("modes", "name"), [("writes", "results.txt"), ("saves", "model.pt")])
+@pytest.mark.parametrize(("modes", "name"), [("saves", "model.pt"), *more(("writes", "results.txt"))])
 def test_a_program_is_ended_before_it_changes_a_file(tmp_path: Path, modes: str, name: str) -> None:
     """Both files were there before, one second ago or longer."""
     (tmp_path / name).write_text("old")

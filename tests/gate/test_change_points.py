@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.gate.change_points import SeriesShape, _divergence, change_points, trend_of
@@ -27,7 +27,6 @@ def by_definition(series: Series, cut: int) -> float:
 
 
 @given(st.lists(st.floats(-10, 10), min_size=4, max_size=20))
-@settings(max_examples=60, deadline=None)
 def test_the_divergence_is_that_of_its_definition(values: list[float]) -> None:
     series = np.array(values)
     orders = np.array([np.arange(len(series)), np.random.default_rng(1).permutation(len(series))])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
@@ -226,7 +226,6 @@ def test_the_verdict_names_the_parts_in_points_of_a_step() -> None:
     st.lists(st.floats(0.5, 2.0), min_size=1, max_size=4),
     st.floats(1e-3, 1e6),
 )
-@settings(max_examples=40, deadline=None)
 def test_the_unit_of_time_does_not_matter(earlier: list[float], new: list[float], unit: float) -> None:
     """Runs that are all as many times longer have the same outcome and the same limits."""
     plain = judge(runs(earlier), runs(new))

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.gate.noise import (
@@ -133,7 +133,6 @@ def test_a_level_that_changed_once_makes_the_limit_larger_than_the_change() -> N
     st.sampled_from([0.25, 2.0, 8.0]),
     st.integers(-9, 9),
 )
-@settings(max_examples=60, deadline=None)
 def test_the_limit_scales_with_the_noise(values: list[int], new: int, factor: float, shift: int) -> None:
     """It does not depend on the level, and grows in proportion to the noise."""
     runs = np.array(values, np.float64)

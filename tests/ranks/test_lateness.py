@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_ranks import REDUCE, job
 from rank_generator import pipeline
-from real_captures import RealContext
+from real_captures import RealContext, of_captures
 
 from nsyswrap.base.intervals import Window, total
 from nsyswrap.loop.context import TraceContext, find_context
@@ -60,7 +60,7 @@ def charged(context: TraceContext) -> "pd.Series[int]":
     return frame.groupby(["waiting", "late", "rule", "phase"])["ns"].sum().sort_values(ascending=False)
 
 
-@pytest.mark.parametrize("name", [*WHY, "ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"])
+@of_captures([*WHY, "ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"])
 def test_charges_add_up_to_the_waits_of_the_ledger(name: str, real_context: RealContext) -> None:
     """The ledger of a rank is that of its own steps."""
     context = real_context(name)

@@ -10,7 +10,7 @@ import pytest
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.model import Report
-from nsyswrap.render import RENDERERS, render
+from nsyswrap.render import FORMS, render
 from nsyswrap.sections import SECTIONS
 
 REPORTS: dict[str, Callable[[], Report]] = {
@@ -25,7 +25,7 @@ RAW = ["\x1b", "\u202e", "\x00"]
 MOST_SECONDS = 10.0
 MOST_BYTES = {"text": 8_000, "html": 310_000, "markdown": 8_000, "csv": 10_000_000, "json": 20_000_000}
 
-every_form = pytest.mark.parametrize("form", RENDERERS)
+every_form = pytest.mark.parametrize("form", FORMS)
 every_report = pytest.mark.parametrize("report", [make() for make in REPORTS.values()], ids=REPORTS)
 
 
@@ -40,7 +40,7 @@ def test_the_full_report_has_every_section_of_a_real_one() -> None:
 def test_each_form_is_a_renderer_of_its_own(form: str) -> None:
     """Each form gives a different text of the same report, so no form has two names."""
     report = hand_made.full_report()
-    others = [render(other, report) for other in RENDERERS if other != form]
+    others = [render(other, report) for other in FORMS if other != form]
     assert render(form, report) not in others
     assert render(form, report) != render(form, hand_made.no_gpu_report())
 

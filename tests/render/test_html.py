@@ -178,15 +178,6 @@ def test_without_a_gpu_the_page_says_so_and_shows_the_rest() -> None:
     assert not any(svg.get("class", "").startswith("bar") for svg in page.all("svg"))
 
 
-def test_the_same_matter_on_another_gpu_is_one_finding() -> None:
-    report = hand_made.two_gpu_report()
-    both = (report.findings[0], replace(report.findings[0], device_id=1, lost_ns=10_000_000, evidence=("seen",)))
-    page = Page(render("html", replace(report, findings=both)))
-    assert len([one for one in page.all("li") if one.get("class", "").startswith("finding ")]) == 1
-    assert "GPU 1 1 ms a step, 0.5 %" in page.text
-    assert "GPU 1: seen" in page.text
-
-
 def test_beside_a_table_of_ranks_each_gpu_is_folded_and_says_where_its_time_went() -> None:
     report = hand_made.two_gpu_report()
     assert "one-gpu" not in Page(render("html", report)).text
@@ -198,12 +189,9 @@ def test_beside_a_table_of_ranks_each_gpu_is_folded_and_says_where_its_time_went
 
 def test_steps_of_several_gpus_are_drawn_once() -> None:
     report = hand_made.full_report()
-    steps = report.section("steps")
-    assert steps is not None
-    table = pd.concat([steps.tables["steps"].assign(device_id=n) for n in (0, 1)])
-    changed = replace(steps, tables={"steps": table})
-    sections = tuple(changed if one.key == "steps" else one for one in report.sections)
-    assert "Time of each of 20 steps" in render("html", replace(report, sections=sections))
+    steps = hand_made.section_of(report, "steps").tables["steps"]
+    table = pd.concat([steps.assign(device_id=n) for n in (0, 1)])
+    assert "Time of each of 20 steps" in render("html", hand_made.with_tables(report, "steps", steps=table))
 
 
 def test_the_title_is_the_program_that_ran() -> None:
@@ -226,15 +214,10 @@ def test_without_a_script_the_title_is_the_command_or_the_file(command: tuple[st
 
 
 def test_more_rules_than_shades_are_added_up() -> None:
-    report = hand_made.full_report()
-    idle = report.section("idle")
-    assert idle is not None
     names = ["cpu", "launch", "lock", "queued", "data_wait", "not_traced", "unknown"]
     table = pd.DataFrame({"device_id": 0, "cause": names, "phase": "none", "idle_ns": [700 - n for n in range(7)]})
     table = table.assign(rule="idle/" + table["cause"].astype(str), gap_count=1)
-    changed = replace(idle, tables={**idle.tables, "attribution": table})
-    sections = tuple(changed if one.key == "idle" else one for one in report.sections)
-    page = Page(render("html", replace(report, sections=sections)))
+    page = Page(render("html", hand_made.with_tables(hand_made.full_report(), "idle", attribution=table)))
     assert "other not traced, unknown cause" in page.text
 
 

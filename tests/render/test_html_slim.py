@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import hand_made
 import pandas as pd
-import pytest
-from real_captures import RealReport
+from real_captures import RealReport, of_captures
 
 from nsyswrap.render import documents, html_writer, report_document
 
@@ -28,7 +27,7 @@ def test_the_slim_page_of_many_gpus_and_findings_stays_small() -> None:
     assert len(slim.encode()) < 60_000
 
 
-@pytest.mark.parametrize("name", ["ranks/loader", "ranks/tensor_parallel", "ddp_2gpu_slow_links", "cnn_amp"])
+@of_captures(["ranks/loader", "ranks/tensor_parallel", "ddp_2gpu_slow_links", "cnn_amp"], few={"ranks/loader"})
 def test_the_slim_page_of_a_real_capture_is_small_and_names_each_fill_that_it_uses(
     name: str, real_report: RealReport
 ) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 import paired_reports as pairs
 import pandas as pd
 import pytest
+from hand_made import section_of, with_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES, RealReport
+from real_captures import RealReport, every_capture
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.base.interval import Interval
@@ -181,7 +182,7 @@ def test_each_hand_made_report_is_read_back_as_it_was(report: Report) -> None:
     assert_read_back(report)
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_the_report_of_a_real_capture_is_read_back_as_it_was(name: str, real_report: RealReport) -> None:
     assert_read_back(real_report(name))
 
@@ -336,14 +337,10 @@ JSON = st.recursive(
 
 def emptied(report: Report, key: str, table: str) -> Report:
     """Return a report one of whose tables has no rows."""
-    sections = tuple(
-        replace(each, tables={**each.tables, table: each.tables[table].iloc[:0]}) if each.key == key else each
-        for each in report.sections
-    )
-    return replace(report, sections=sections)
+    return with_tables(report, key, **{table: section_of(report, key).tables[table].iloc[:0]})
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_each_table_of_a_real_capture_has_the_columns_that_the_reader_knows(name: str, real_report: RealReport) -> None:
     """It keeps them, and what they hold, where it has no rows. A new column is added to ``section_heads``."""
     for section in real_report(name).sections:

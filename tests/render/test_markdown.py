@@ -90,13 +90,7 @@ def test_a_name_in_a_table_does_not_break_it() -> None:
 
 
 def test_idle_time_that_does_not_fit_is_counted() -> None:
-    report = hand_made.full_report()
-    idle = report.section("idle")
-    assert idle is not None
     phases = [f"p{n}" for n in range(10)]
     table = pd.DataFrame({"device_id": 0, "cause": "cpu", "phase": phases, "idle_ns": 100, "gap_count": 1})
-    changed = replace(idle, tables={**idle.tables, "attribution": table.assign(rule="idle/cpu")})
-    sections = tuple(changed if one.key == "idle" else one for one in report.sections)
-    assert "8 of 10 rows, 80.0 % of the time" in documents.render(
-        "report", "markdown", replace(report, sections=sections)
-    )
+    report = hand_made.with_tables(hand_made.full_report(), "idle", attribution=table.assign(rule="idle/cpu"))
+    assert "8 of 10 rows, 80.0 % of the time" in documents.render("report", "markdown", report)

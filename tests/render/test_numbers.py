@@ -12,7 +12,7 @@ import pytest
 
 from nsyswrap.base import units
 from nsyswrap.model import Report
-from nsyswrap.render import RENDERERS
+from nsyswrap.render import render
 from nsyswrap.render.step_scale import StepScale, step_scale
 
 REPORTS = {"one GPU": hand_made.full_report(), "two GPUs": hand_made.two_gpu_report()}
@@ -85,7 +85,7 @@ def shares(tree: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize("form", ["text", "markdown"])
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 def test_every_time_is_one_of_the_json(form: str, report: Report) -> None:
-    tree = json.loads(RENDERERS["json"](report))
+    tree = json.loads(render("json", report))
     scale = step_scale(report)
     assert scale is not None
     known = {show(value) for value in times(tree) for show in (units.duration, units.point)}
@@ -97,7 +97,7 @@ def test_every_time_is_one_of_the_json(form: str, report: Report) -> None:
 @pytest.mark.parametrize("form", ["text", "markdown"])
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 def test_every_share_is_one_of_the_json(form: str, report: Report) -> None:
-    tree = json.loads(RENDERERS["json"](report))
+    tree = json.loads(render("json", report))
     printed = set(SHARE.findall(text_of(form, report)))
     assert printed
     assert printed - shares(tree) == set()
@@ -106,13 +106,13 @@ def test_every_share_is_one_of_the_json(form: str, report: Report) -> None:
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 def test_the_page_says_the_shares_of_the_terminal(report: Report) -> None:
     """The page has every share that the terminal prints."""
-    page = html.unescape(RENDERERS["html"](report))
-    assert {one for one in SHARE.findall(RENDERERS["text"](report)) if one not in page} == set()
+    page = html.unescape(render("html", report))
+    assert {one for one in SHARE.findall(render("text", report)) if one not in page} == set()
 
 
 def text_of(form: str, report: Report) -> str:
     """Return the text of a form, without the numbers of hand-made sentences."""
-    shown = " ".join(html.unescape(RENDERERS[form](report)).split())
+    shown = " ".join(html.unescape(render(form, report)).split())
     for finding in report.findings:
         for line in finding.evidence:
             shown = shown.replace(line, "")

@@ -6,25 +6,14 @@ from dataclasses import replace
 import hand_made
 import pandas as pd
 import pytest
-from hand_made import MS
+from hand_made import MS, section_of, with_tables
 
-from nsyswrap.model import Report, Section
+from nsyswrap.model import Report
 from nsyswrap.render import page_ledger, summary_model
 from nsyswrap.render.document import Fold, Pictures, Table
 from nsyswrap.render.table_cells import table_view
 
 FULL = hand_made.full_report()
-
-
-def with_section(report: Report, section: Section) -> Report:
-    """Return the report with one section replaced by another of its key."""
-    return replace(report, sections=tuple(section if one.key == section.key else one for one in report.sections))
-
-
-def with_table(report: Report, key: str, name: str, table: pd.DataFrame) -> Report:
-    section = report.section(key)
-    assert section is not None
-    return with_section(report, replace(section, tables={**section.tables, name: table}))
 
 
 def devices(report: Report) -> tuple[page_ledger.Device, ...]:
@@ -80,7 +69,7 @@ def attribution(rule: str, *causes: str) -> pd.DataFrame:
 
 
 def test_an_unknown_rule_has_the_words_of_its_key() -> None:
-    (device,) = devices(with_table(FULL, "idle", "attribution", attribution("brand_new/big_rule", "odd_cause")))
+    (device,) = devices(with_tables(FULL, "idle", attribution=attribution("brand_new/big_rule", "odd_cause")))
     shown = [(row.label, row.meaning, row.share) for row in device.idle]
     assert shown == [("brand new: big rule", "odd cause 772 ms", "38.6 %")]
 
@@ -92,14 +81,14 @@ def test_a_part_that_is_zero_on_all_gpus_is_not_shown() -> None:
     ledger = two.section("ledger")
     assert ledger is not None
     table = ledger.tables["devices"].assign(communication_wait_ns=[0, 7])
-    for device in devices(with_table(two, "ledger", "devices", table)):
+    for device in devices(with_tables(two, "ledger", devices=table)):
         assert "waiting for other ranks" in [row.label for row in device.parts]
 
 
 def test_busy_over_time_is_drawn_where_it_is_given() -> None:
-    section = FULL.section("ledger")
-    assert section is not None
-    without = with_section(FULL, replace(section, tables={"devices": section.tables["devices"]}))
+    section = section_of(FULL, "ledger")
+    bare = replace(section, tables={"devices": section.tables["devices"]})
+    without = replace(FULL, sections=tuple(bare if one is section else one for one in FULL.sections))
     drawn = [[block for block in page_ledger.gpus(one) if isinstance(block, Pictures)] for one in (FULL, without)]
     assert [[len(block.pictures) for block in blocks] for blocks in drawn] == [[1], [0]]
 
@@ -121,7 +110,7 @@ def test_a_gap_says_its_share_of_the_window_and_how_much_more_there_is() -> None
 def test_a_gap_of_many_rules_folds_the_small_ones() -> None:
     rows = [(0, 10 * at, 10 * at + 10, "cpu", f"rule/{at}", "data", "") for at in range(5)]
     table = pd.DataFrame(rows, columns=["device_id", "start_ns", "end_ns", "cause", "rule", "phase", "evidence"])
-    shown = page_ledger.longest_gaps(with_table(FULL, "idle", "gaps", table), 3)
+    shown = page_ledger.longest_gaps(with_tables(FULL, "idle", gaps=table), 3)
     assert [len(lines) for lines in shown.columns[-1].more] == [5]
     assert cells(shown, "reasons")[0].endswith(", 3 more")
 

@@ -68,13 +68,8 @@ def test_without_a_late_rank_the_headline_names_none() -> None:
 
 def test_a_wait_that_may_be_chance_is_named_with_its_cause() -> None:
     report = with_ranks(FULL, 2, 1)
-    section = report.section("ranks")
-    assert section is not None
-    table = section.tables["ranks"].assign(late=False)
-    sections = tuple(
-        replace(one, tables={**one.tables, "ranks": table}) if one is section else one for one in report.sections
-    )
-    (line,) = said(replace(report, sections=sections, findings=FULL.findings)).lines
+    table = hand_made.section_of(report, "ranks").tables["ranks"].assign(late=False)
+    (line,) = said(replace(hand_made.with_tables(report, "ranks", ranks=table), findings=FULL.findings)).lines
     assert line.endswith("Longest for rank 1, 15.0 ms a step: data loader wait in data.")
 
 
@@ -138,14 +133,11 @@ def test_every_row_of_the_picture_leads_to_the_timeline() -> None:
 
 def test_names_of_steps_and_phases_are_text() -> None:
     report = with_ranks(FULL, 2, 1)
-    section = report.section("ranks")
-    assert section is not None
     hostile = {
         name: table.assign(**{column: hand_made.HOSTILE for column in ("step", "phase") if column in table})
-        for name, table in section.tables.items()
+        for name, table in hand_made.section_of(report, "ranks").tables.items()
     }
-    sections = tuple(replace(one, tables=hostile) if one is section else one for one in report.sections)
-    page = render("html", replace(report, sections=sections))
+    page = render("html", hand_made.with_tables(report, "ranks", **hostile))
     assert "<img" not in page
     assert "\u202e" not in page
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import hand_made
 import pandas as pd
 import pytest
-from hand_made import MS
+from hand_made import MS, section_of, with_tables
 
 import nsyswrap
 from nsyswrap.model import Fact, Report, Section
@@ -17,18 +17,6 @@ from nsyswrap.render.table_cells import TableCell, table_view
 
 FULL = hand_made.full_report()
 NAN = float("nan")
-
-
-def section_of(report: Report, key: str) -> Section:
-    found = report.section(key)
-    assert found is not None
-    return found
-
-
-def with_table(key: str, name: str, table: pd.DataFrame) -> Report:
-    section = section_of(FULL, key)
-    changed = replace(section, tables={**section.tables, name: table})
-    return replace(FULL, sections=tuple(changed if one.key == key else one for one in FULL.sections))
 
 
 def blocks(report: Report, key: str) -> Sequence[Block]:
@@ -200,14 +188,14 @@ def test_a_phase_says_why_the_gpus_were_idle_largest_first() -> None:
         *((0, "lock", "idle/lock", "forward", 1, 1), (0, "queued", "idle/queued", "forward", 2, 1)),
     ]
     table = pd.DataFrame(rows, columns=["device_id", "cause", "rule", "phase", "idle_ns", "gap_count"])
-    found = {name: row["reasons"].text for name, row in phases_of(with_table("idle", "attribution", table)).items()}
+    found = {name: row["reasons"].text for name, row in phases_of(with_tables(FULL, "idle", attribution=table)).items()}
     assert found["forward"] == "launch-bound kernels 11.0 ms, CPU outside CUDA calls 10.0 ms, 2 more"
     assert found["optimizer"] == ""
 
 
 @pytest.mark.parametrize("table", [pd.DataFrame(), pd.DataFrame({"phase": ["a"]})])
 def test_a_table_of_other_columns_is_no_table_of_phases(table: pd.DataFrame) -> None:
-    assert not any(isinstance(one, Table) for one in blocks(with_table("phases", "phases", table), "phases"))
+    assert not any(isinstance(one, Table) for one in blocks(with_tables(FULL, "phases", phases=table), "phases"))
 
 
 # Where the numbers come from.

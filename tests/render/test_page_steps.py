@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 import hand_made
 import pandas as pd
 import pytest
-from hand_made import MS
+from hand_made import MS, section_of, with_tables
 
-from nsyswrap.model import Report, Section
+from nsyswrap.model import Report
 from nsyswrap.render import page_steps
 from nsyswrap.render.document import Table
 from nsyswrap.render.drawings import Picture, Shape
@@ -21,36 +20,18 @@ HEIGHT = 160
 COLOURS = "Colours as in the breakdown."
 
 
-def with_steps(**tables: pd.DataFrame) -> Report:
-    section = _section()
-    changed = replace(section, tables={**section.tables, **tables})
-    return replace(FULL, sections=tuple(changed if one.key == "steps" else one for one in FULL.sections))
-
-
-def _section() -> Section:
-    section = FULL.section("steps")
-    assert section is not None
-    return section
-
-
-TABLE = _section().tables["steps"]
+TABLE = section_of(FULL, "steps").tables["steps"]
 
 
 def chart_of(report: Report) -> Picture:
-    ((picture,),) = (block.pictures for block in page_steps.chart_of(report, _steps_of(report)))
+    ((picture,),) = (block.pictures for block in page_steps.chart_of(report, section_of(report, "steps")))
     return picture
 
 
 def slowest_of(report: Report) -> tuple[Table, TableView]:
     """Return the slowest steps of a report, and how a page shows them."""
-    (table,) = page_steps.slowest_of(report, _steps_of(report))
+    (table,) = page_steps.slowest_of(report, section_of(report, "steps"))
     return table, table_view(table)
-
-
-def _steps_of(report: Report) -> Section:
-    section = report.section("steps")
-    assert section is not None
-    return section
 
 
 def shapes(view: Picture, tag: str) -> list[Shape]:
@@ -92,7 +73,7 @@ def test_slowest_steps_name_their_process_where_there_are_several() -> None:
     """A process has a number, not a count: 4711 has no separator of thousands."""
     other = TABLE.assign(process=4712, start_ns=TABLE["start_ns"] + 1, end_ns=TABLE["end_ns"] + 1)
     both = pd.concat([TABLE.assign(process=4711), other], ignore_index=True)
-    one, two = (slowest_of(with_steps(steps=table))[1] for table in (TABLE.assign(process=4711), both))
+    one, two = (slowest_of(with_tables(FULL, "steps", steps=table))[1] for table in (TABLE.assign(process=4711), both))
     assert "process" not in [head.label for head in one.heads]
     place = [head.label for head in two.heads].index("process")
     assert {row[place].text for row in two.rows} == {"4711", "4712"}
@@ -120,7 +101,7 @@ def test_each_step_leads_to_its_place_in_time() -> None:
 def test_outliers_are_marked_in_their_column() -> None:
     """There is one mark, above the third of twenty columns, at the height of its step."""
     outliers = TABLE.iloc[[2]].assign(excess_ns=9 * MS)
-    view = chart_of(with_steps(outliers=outliers))
+    view = chart_of(with_tables(FULL, "steps", outliers=outliers))
     assert "\N{BLACK DOWN-POINTING TRIANGLE} 1 outlier;" in view.caption
     (mark,) = shapes(view, "svg")
     assert mark.parts[0].title.startswith("outlier: step 3, ")
@@ -132,20 +113,20 @@ def test_outliers_are_marked_in_their_column() -> None:
 def test_steps_of_several_gpus_are_their_mean() -> None:
     both = pd.concat([TABLE.assign(device_id=0), TABLE.assign(device_id=1, compute_ns=0, copy_exposed_ns=0)])
     both.loc[both["device_id"] == 1, "idle_ns"] = (TABLE["end_ns"] - TABLE["start_ns"]).to_numpy()
-    report = with_steps(steps=both)
+    report = with_tables(FULL, "steps", steps=both)
     assert len(shapes(chart_of(report), "a")) == 20
     assert chart_of(report).caption.endswith(COLOURS)
     assert "device_id" not in [head.name for head in slowest_of(report)[1].heads]
 
 
 def test_steps_without_a_ledger_are_dots() -> None:
-    view = chart_of(with_steps(steps=TABLE.drop(columns="idle_ns")))
+    view = chart_of(with_tables(FULL, "steps", steps=TABLE.drop(columns="idle_ns")))
     assert (len(shapes(view, "a")), {one.tag for one in looks(view)["p-compute"]}) == (20, {"circle"})
     assert not view.caption.endswith(COLOURS)
 
 
 def test_steps_that_are_all_warm_up_have_no_slowest() -> None:
-    table, _ = slowest_of(with_steps(steps=TABLE.head(2)))
+    table, _ = slowest_of(with_tables(FULL, "steps", steps=TABLE.head(2)))
     assert (table.row_count, table.cut) == (0, "")
 
 

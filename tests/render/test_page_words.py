@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from real_captures import RealReport
+from real_captures import RealReport, of_captures
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.model import Report
@@ -15,6 +15,7 @@ from nsyswrap.sections.step_breakdown import ROLES
 
 # Parts of a page that no reader sees, or that are code to copy.
 UNSEEN = re.compile(r"<(style|script|template|code)\b[^>]*>.*?</\1>", re.DOTALL)
+FEW = ("ranks/loader", "mnist_counters_python")
 TEXT = re.compile(r">([^<]+)<")
 NAMES = (*CAUSES, *RULES, *OPERATION_NAMES, *TENSOR_USES, *TENSOR_REASONS, *ROLES)
 
@@ -28,7 +29,7 @@ def keys_of(report: Report) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["html", "slim"])
-@pytest.mark.parametrize("name", ["cnn_amp", "ranks/loader", "ranks/pipeline_bubbles", "mnist_counters_python"])
+@of_captures(["cnn_amp", *FEW, "ranks/pipeline_bubbles"], few=FEW)
 def test_a_page_of_a_real_capture_shows_no_key(name: str, form: str, real_report: RealReport) -> None:
     report = real_report(name)
     page = documents.render("report", form, report)
@@ -38,7 +39,7 @@ def test_a_page_of_a_real_capture_shows_no_key(name: str, form: str, real_report
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cnn_amp", "ranks/loader"])
+@of_captures(["cnn_amp", "ranks/loader"], few=FEW)
 def test_a_heading_of_a_page_has_no_underscore(name: str, real_report: RealReport) -> None:
     page = render("html", real_report(name))
     heads = re.findall(r"<(?:th scope=\"col\"|caption|h2|h3|dt|summary)[^>]*>(.*?)</(?:th|caption|h2|h3|dt)>", page)

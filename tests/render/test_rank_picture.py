@@ -10,22 +10,22 @@ from made_rank_sections import BACKWARD, FORWARD, LATE, LENGTH, LOAD, TRANSFER, 
 
 from nsyswrap.model import Section
 from nsyswrap.render import rank_picture
-from nsyswrap.render.drawings import Shape
-from nsyswrap.render.rank_picture import PARTS, DrawnRanks
+from nsyswrap.render.drawings import Picture, Shape
+from nsyswrap.render.rank_picture import PARTS
 
 
-def drawn(section: Section) -> DrawnRanks:
+def drawn(section: Section) -> Picture:
     (found,) = rank_picture.pictures(section)
     return found
 
 
-def picture_of(count: int, late: int) -> DrawnRanks:
+def picture_of(count: int, late: int) -> Picture:
     return drawn(rank_section(count, late, hand_made.WINDOW))
 
 
-def shapes(view: DrawnRanks, look: str, row: int | None = None) -> list[Shape]:
+def shapes(view: Picture, look: str, row: int | None = None) -> list[Shape]:
     """Return the shapes of a class, in order; those of one rank where a row is given."""
-    waiting = list(view.picture.shapes) if row is None else [shapes(view, "rank-row")[row]]
+    waiting = list(view.shapes) if row is None else [shapes(view, "rank-row")[row]]
     found = []
     while waiting:
         one = waiting.pop(0)
@@ -39,12 +39,12 @@ def numbers(shown: list[Shape], name: str) -> list[float]:
     return [float(one.attributes[name].rstrip("%")) for one in shown]
 
 
-def segments(view: DrawnRanks, row: int) -> list[Shape]:
+def segments(view: Picture, row: int) -> list[Shape]:
     (link,) = [one for one in shapes(view, "rank-row")[row].parts if one.tag == "a"]
     return [one for one in link.parts if one.tag == "g"]
 
 
-def texts(view: DrawnRanks, row: int) -> list[str]:
+def texts(view: Picture, row: int) -> list[str]:
     """Return the texts on the bar of a rank on a wide page."""
     shown = shapes(view, "rank-text", row)
     return [one.words for one in shown if not one.attributes["class"].endswith("narrow")]
@@ -84,7 +84,7 @@ def test_each_row_names_its_rank_and_gpu_and_why() -> None:
         ["rank 1, GPU 1", "late: data loader wait in data"],
     ]
     assert [one.attributes["class"] for one in heads] == ["rank-name", "rank-name late"]
-    assert TWO.picture.alt == "step 7 on 2 ranks; late: rank 1, GPU 1"
+    assert TWO.alt == "step 7 on 2 ranks; late: rank 1, GPU 1"
 
 
 def test_segments_are_labelled_where_the_text_fits() -> None:
@@ -136,7 +136,7 @@ def test_a_collective_waits_from_its_arrival_and_then_transfers() -> None:
 
 
 def test_a_line_and_a_mark_show_the_arrival_of_the_last_rank() -> None:
-    (line,), (mark,) = shapes(TWO, "median"), [one for one in TWO.picture.shapes[-1].parts if one.tag == "svg"]
+    (line,), (mark,) = shapes(TWO, "median"), [one for one in TWO.shapes[-1].parts if one.tag == "svg"]
     last = [one for one in shapes(TWO, "rank-row")[1].parts if one.tag == "rect"][-1]
     assert line.attributes["x1"] == mark.attributes["x"] == last.attributes["x"]
     assert line.title == "rank 1 arrives last at this AllReduce; the first rank waits 15.0 ms"
@@ -155,7 +155,7 @@ def test_the_axis_has_round_times() -> None:
 @pytest.mark.parametrize("count", [2, 8, 9, 24, 25, 64])
 def test_the_picture_fits_on_one_screen(count: int) -> None:
     """With its heading and axis it is below 700 of the 844 pixels of a screen."""
-    assert picture_of(count, 1).picture.height < 624
+    assert picture_of(count, 1).height < 624
 
 
 def test_of_many_ranks_every_eighth_and_the_late_one_have_a_label() -> None:
@@ -175,6 +175,6 @@ def test_of_many_ranks_every_eighth_and_the_late_one_have_a_label() -> None:
 def test_the_note_says_which_step_and_what_is_left_out() -> None:
     words = "the median of 10 steps that all ranks take in the window; the longest 1 of 3 collectives"
     said = f"{words}; \N{BLACK DIAMOND} arrives last at a collective"
-    assert (TWO.picture.title, TWO.picture.caption) == ("Step 7, 48.0 ms", said)
+    assert (TWO.title, TWO.caption) == ("Step 7, 48.0 ms", said)
     second = rank_picture.pictures(rank_section(2, 1, hand_made.WINDOW, pictures=2))[1]
-    assert second.picture.caption.startswith("the longest waits of 10 steps")
+    assert second.caption.startswith("the longest waits of 10 steps")

@@ -6,7 +6,7 @@ import pytest
 from made_rank_sections import rank_section, with_ranks
 
 from nsyswrap.model import Report
-from nsyswrap.render import rank_rows, summary_model
+from nsyswrap.render import rank_rows, render, summary_model
 
 FULL = hand_made.full_report()
 
@@ -29,15 +29,14 @@ def test_of_many_ranks_the_late_one_comes_first() -> None:
 
 
 def test_a_form_shows_the_first_ranks_and_how_many_there_are() -> None:
-    found = rank_rows.shown(with_ranks(FULL, 64, 40), 8)
-    assert found is not None
-    assert ([each["rank"] for each in found.rows][:2], len(found.rows), found.total) == ([40, 0], 8, 64)
-    assert found.measure == "mean step"
+    text = render("text", with_ranks(FULL, 64, 40))
+    assert "mean step, " in text
+    assert "56 more on the page" in text
 
 
 @pytest.mark.parametrize("report", [FULL, hand_made.empty_report()])
 def test_a_report_of_one_rank_has_none(report: Report) -> None:
-    assert rank_rows.shown(report, 8) is None
+    assert "RANKS" not in render("text", report)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import hand_made
 import pandas as pd
 import pytest
 from hand_made import MS
-from real_captures import RealReport
+from real_captures import RealReport, of_captures
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.model import NO_PLAN, NO_STEP, Gpu, Plan, PlannedChange, Report
@@ -37,7 +37,7 @@ def bar_of(report: Report) -> Bar:
     return shown.bars[0]
 
 
-@pytest.mark.parametrize("name", ["ranks/loader", "cnn_amp", "ddp_2gpu_slow_links"])
+@of_captures(["ranks/loader", "cnn_amp", "ddp_2gpu_slow_links"], few={"ranks/loader"})
 def test_the_parts_of_a_real_step_fill_the_bar_in_order(name: str, real_report: RealReport) -> None:
     """Each part starts where the one before it ends; the last ends at 100 per cent."""
     shown = bar_of(real_report(name))
@@ -125,7 +125,7 @@ def test_the_page_labels_the_bar_before_the_plan(form: str) -> None:
     assert set(re.findall(r"url\(#([\w-]+)\)", part)) <= set(re.findall(r'<pattern id="([\w-]+)"', page))
 
 
-@pytest.mark.parametrize("name", ["ranks/loader", "cnn_amp", "gallery/vgg16-amp"])
+@of_captures(["ranks/loader", "cnn_amp", "gallery/vgg16-amp"], few={"ranks/loader"})
 def test_each_part_has_its_name_and_share_in_the_bar_or_beside_it(name: str, real_report: RealReport) -> None:
     """On a wide page once. Only parts below 1 % have no name; a label in the bar is never without name or share."""
     report = real_report(name)

@@ -13,7 +13,7 @@ import hand_made
 import made_comparisons
 import pytest
 
-from nsyswrap.render import RENDERERS, documents
+from nsyswrap.render import documents, render
 
 FOLDER = Path(__file__).parents[1] / "snapshots"
 HINT = "if this is intended: NSYSWRAP_WRITE_SNAPSHOTS=1 pytest tests/render/test_snapshots.py"
@@ -66,9 +66,9 @@ def outline(page: str) -> str:
 
 
 SNAPSHOTS: dict[str, Callable[[], str]] = {
-    "report.txt": lambda: RENDERERS["text"](hand_made.full_report()),
-    "report.md": lambda: RENDERERS["markdown"](hand_made.full_report()),
-    "report_outline.txt": lambda: outline(RENDERERS["html"](hand_made.full_report())),
+    "report.txt": lambda: render("text", hand_made.full_report()),
+    "report.md": lambda: render("markdown", hand_made.full_report()),
+    "report_outline.txt": lambda: outline(render("html", hand_made.full_report())),
     "comparison.txt": lambda: documents.render("comparison", "text", made_comparisons.full()),
     "comparison.md": lambda: documents.render("comparison", "markdown", made_comparisons.full()),
     "comparison_outline.txt": lambda: outline(documents.render("comparison", "html", made_comparisons.full())),
@@ -97,7 +97,7 @@ def test_a_snapshot_is_small_enough_to_be_reviewed(name: str) -> None:
 def test_an_outline_changes_with_the_page() -> None:
     """It changes if a section, a column or a finding is missing."""
     report = hand_made.full_report()
-    whole = outline(RENDERERS["html"](report))
-    assert outline(RENDERERS["html"](hand_made.no_gpu_report())) != whole
+    whole = outline(render("html", report))
+    assert outline(render("html", hand_made.no_gpu_report())) != whole
     assert "section section-device_memory" in whole
     assert "h3 The training loop waits for its data loader in 18 of 18 steps." in whole

@@ -1,18 +1,16 @@
 """The part of the page on the typical step."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import hand_made
 import pytest
+from real_captures import RealReport
 from timeline_fixtures import US, timeline_data, timeline_report
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.render import render, step_view, timeline_view
 from nsyswrap.render.escape import as_json
-from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
 
 
 def test_the_typical_step_is_the_middle_one() -> None:
@@ -77,9 +75,9 @@ def test_a_gpu_without_streams_has_the_host_of_its_rank() -> None:
 
 
 @pytest.mark.slow
-def test_the_rank_of_a_step_is_named_once(real_trace: Callable[[str], Trace]) -> None:
+def test_the_rank_of_a_step_is_named_once(real_report: RealReport) -> None:
     """Ranks may have different numbers of steps, so the note names the rank; the GPU follows without it."""
-    step = step_view.typical_step(build_report(real_trace("ranks/loader"), with_timeline=True))
+    step = step_view.typical_step(real_report("ranks/loader", with_timeline=True))
     assert step is not None
     assert step.note.endswith(" of rank 0, as recorded")
     assert step.gpu == "GPU 0"

@@ -57,14 +57,6 @@ def test_a_finding_names_the_line_of_python_that_was_sampled_most() -> None:
     assert not any("3 gaps" in line for line in lines)
 
 
-def test_the_same_matter_on_another_gpu_is_one_line() -> None:
-    report = hand_made.two_gpu_report()
-    both = (report.findings[0], replace(report.findings[0], device_id=1, lost_ns=9_000_000))
-    shown = documents.render("report", "text", replace(report, findings=both))
-    assert shown.count("Try this: Give") == 1
-    assert "GPU 1: <1 ms a step" in shown
-
-
 def test_findings_that_are_not_shown_are_counted() -> None:
     report = hand_made.full_report()
     many = tuple(replace(report.findings[0], rule=f"rule/{number}") for number in range(5))
@@ -90,8 +82,7 @@ def test_uneven_steps_and_outliers_are_named() -> None:
 
 @pytest.mark.parametrize(("reasons", "cut"), [(3, False), (4, True)])
 def test_three_reasons_of_gaps_are_shown(reasons: int, cut: bool) -> None:  # noqa: FBT001
-    idle = hand_made.full_report().section("idle")
-    assert idle is not None
+    idle = hand_made.section_of(hand_made.full_report(), "idle")
     patterns = pd.concat([idle.tables["patterns"].head(1)] * reasons, ignore_index=True)
     shown = documents.render(
         "report", "text", hand_made.report_with(replace(idle, tables={**idle.tables, "patterns": patterns}))
@@ -159,8 +150,3 @@ def test_tensor_cores_may_be_all_there_is() -> None:
 def test_facts_of_a_section_nobody_knows_are_one_line() -> None:
     section = replace(hand_made.section_with("new"), facts=(Fact("things", 3, "count"), Fact("took_ns", 1_500, "ns")))
     assert "  3 things; took 1.50 µs" in documents.render("report", "text", hand_made.report_with(section)).splitlines()
-
-
-def test_markup_in_a_name_is_text() -> None:
-    report = replace(hand_made.full_report(), verdict="[bold]x[/bold] :smile: https://example.org")
-    assert "[bold]x[/bold] :smile: https://example.org" in documents.render("report", "text", report)

@@ -1,12 +1,10 @@
 """The values of the timeline for the template of the page."""
 
-import re
-
 import hand_made
 from packed_arrays import inflated, numbers
-from timeline_fixtures import DATA_WAIT, timeline_data, timeline_report
+from timeline_fixtures import DATA_WAIT, timeline_data
 
-from nsyswrap.render import html_writer, render, report_document, timeline_view
+from nsyswrap.render import render, timeline_view
 
 
 def test_a_report_without_a_timeline_draws_none() -> None:
@@ -46,16 +44,3 @@ def test_exact_intervals_are_packed_as_their_bounds() -> None:
     row = next(row for row in head["rows"] if row["label"] == "GPU 0")
     assert numbers(arrays, row["exact"]) == [0, 10]
     assert set(row["sums"]) == {"0", str(DATA_WAIT)}
-
-
-def test_a_policy_allows_the_script_and_no_other() -> None:
-    page = render("html", timeline_report())
-    assert re.search(r"script-src( 'sha256-[A-Za-z0-9+/=]{44}'){11}; ", page)
-    assert "unsafe-eval" not in page
-
-
-def test_names_do_not_reach_the_markup() -> None:
-    """Names are in the packed data, which consists of letters."""
-    page = render("html", timeline_report(hostile=hand_made.HOSTILE))
-    assert page.count("<img src=x") == 0
-    assert page.count("</script>") == 3 + len(html_writer.SCRIPTS) + len(report_document.SCRIPTS)

@@ -3,7 +3,7 @@
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread, trace_of
-from real_captures import RealContext
+from real_captures import RealContext, of_captures
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
@@ -131,7 +131,7 @@ def test_each_process_has_its_own_rows() -> None:
     assert table[["process_id", "total_ns"]].to_numpy().tolist() == [[4711, 100], [99, 50]]
 
 
-@pytest.mark.parametrize("name", ["cnn_amp", "alexnet_data_parallel_2gpu", "bench_source", "cnn_fp32_nsys2023"])
+@of_captures(["cnn_amp", "alexnet_data_parallel_2gpu", "bench_source", "cnn_fp32_nsys2023"])
 @pytest.mark.parametrize("wanted", ["", "all"])
 def test_real_threads_split_into_the_window_and_their_waits_add_up(
     name: str, wanted: str, real_context: RealContext

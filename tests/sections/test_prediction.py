@@ -43,12 +43,6 @@ def launches(builder: ExportBuilder, count: int, every: int, length: int) -> Exp
     return builder
 
 
-def test_a_run_bound_by_launches_is_reproduced() -> None:
-    """Ten kernels of 5 ns are launched every 20 ns. The last one ends at 195, in the simulation, too."""
-    found = simulated(trace_of(launches(ExportBuilder(), 10, 20, 5)), 195)
-    assert (found.simulated_ns, found.measured_ns) == (195, 195)
-
-
 def test_host_work_saves_its_length_where_launches_are_the_limit() -> None:
     """10 of 16 ns of work between two launches are saved, nine times."""
     found = simulated(trace_of(launches(ExportBuilder(), 10, 20, 5)), 190)

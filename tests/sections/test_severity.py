@@ -8,6 +8,7 @@ from savings import ends_of
 
 from nsyswrap.base.interval import between
 from nsyswrap.model import Finding, SavingMethod, Severity
+from nsyswrap.rules.idle import CPU
 from nsyswrap.sections.severity import MORE_THAN_LOST, make_finding, severity_of, worth_printing
 from nsyswrap.what_if.saving import NO_SAVING, Saving
 
@@ -30,7 +31,7 @@ def made(
 ) -> Finding:
     """Return a finding in a window of 1000 ns."""
     return make_finding(
-        rule="idle/cpu",
+        rule=CPU,
         headline="Something takes time.",
         lost_ns=lost,
         saving=saving,

@@ -7,7 +7,7 @@ from analysis_fixtures import run_section, window
 from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, thread, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
-from real_captures import RealContext
+from real_captures import RealContext, of_captures
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
@@ -163,7 +163,7 @@ def test_a_real_capture_has_the_reference_breakdown(name: str, real_context: Rea
     assert tuple(round(float(ns) / 1e6, 3) for ns in mean["mean_ns"]) == roles
 
 
-@pytest.mark.parametrize("name", ["cnn_amp", "alexnet_data_parallel_2gpu", "cuda_graph_graph_trace", "bench_source"])
+@of_captures(["cnn_amp", "alexnet_data_parallel_2gpu", "cuda_graph_graph_trace", "bench_source"])
 @pytest.mark.parametrize("wanted", ["", "all"])
 def test_the_roles_of_real_steps_add_up_to_their_length(name: str, wanted: str, real_context: RealContext) -> None:
     context = real_context(name)

@@ -171,14 +171,6 @@ def step_ns(job: Pipeline, steps: int, *, late: bool = True) -> float:
     return (ends[-1] - ends[1]) / (steps - 2)
 
 
-def waits_ns(job: Pipeline, steps: int) -> list[int]:
-    """Return how long each rank waits before the other rank of its messages has arrived, in ns."""
-    return [
-        sum(each.end - TRANSFER - each.start for each in its if each.item.name == "message")
-        for its in timed(job, steps)
-    ]
-
-
 def built(job: Pipeline, steps: int) -> ExportBuilder:
     made = ExportBuilder()
     for rank, its in enumerate(timed(job, steps)):

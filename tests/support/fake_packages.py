@@ -70,4 +70,4 @@ def distribute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def debian_in(tmp_path: Path) -> Distribution:
     """Return Debian 12 with keys in a folder."""
     (tmp_path / "keys.gpg").write_text("keys")
-    return Distribution("Debian", "bookworm", "main", "non-free", ("trixie", "bookworm"), (tmp_path / "keys.gpg",))
+    return Distribution("Debian", "bookworm", "non-free", ("trixie", "bookworm"), (tmp_path / "keys.gpg",))

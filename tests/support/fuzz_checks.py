@@ -19,7 +19,7 @@ from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.compare.reports import compare_reports
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Report
-from nsyswrap.render import RENDERERS, documents, render
+from nsyswrap.render import FORMS, documents, render
 from nsyswrap.render.json_reader import parse_report
 from nsyswrap.render.parquet_tables import arrow_tables
 from nsyswrap.render.perfetto_trace import pieces
@@ -84,7 +84,7 @@ def examine_strictly(number: int, folder: Path, *, is_whole: bool = True) -> Non
     """
     path = fuzz_case(number).write(folder / "fuzz.sqlite")
     drawn = random.Random(f"form {number}")  # noqa: S311 - a case must be the same every time
-    form = drawn.choice(list(RENDERERS))
+    form = drawn.choice(list(FORMS))
     trace = load_export(path)
     check_trace(trace)
     context = find_context(trace)

@@ -122,11 +122,20 @@ def gap_report(row_count: int) -> Report:
     table = pd.DataFrame({"device_id": 0, "start_ns": start, "end_ns": end, "cause": "cpu", "phase": phase})
     table["rule"] = "idle/cpu"
     table["evidence"] = "no call open"
-    report = full_report()
-    idle = report.section("idle")
-    assert idle is not None
-    changed = replace(idle, tables={**idle.tables, "gaps": table})
-    return replace(report, sections=tuple(changed if one.key == "idle" else one for one in report.sections))
+    return with_tables(full_report(), "idle", gaps=table)
+
+
+def section_of(report: Report, key: str) -> Section:
+    found = report.section(key)
+    assert found is not None
+    return found
+
+
+def with_tables(report: Report, key: str, **tables: pd.DataFrame) -> Report:
+    """Return a report with other tables in one of its sections."""
+    changed = section_of(report, key)
+    changed = replace(changed, tables={**changed.tables, **tables})
+    return replace(report, sections=tuple(changed if one.key == key else one for one in report.sections))
 
 
 def section_with(key: str, **tables: pd.DataFrame) -> Section:

@@ -34,7 +34,7 @@ def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ..
         _occupancy(window, kernels),
         _launches(window),
         _communication(window),
-        Section("ranks", ranks.TITLE, window, notes=(ranks.ONE_RANK,)),
+        ranks.SECTION.made(window, notes=(ranks.ONE_RANK,)),
         _memory(window),
         _graphs(window, kernels),
         _ranges(window, kernels),
@@ -152,7 +152,7 @@ def _operators(window: Window, kernels: tuple[str, ...]) -> Section:
         Fact("step_operations", 5e12, "flop"),
     )
     tables = {"peak": peak, "modules": modules, "operators": calls, "kernels": launched}
-    return Section(operators.KEY, operators.TITLE, window, facts, tables)
+    return operators.SECTION.made(window, facts, tables)
 
 
 def _compute(window: Window, kernels: tuple[str, ...]) -> Section:

@@ -29,7 +29,6 @@ MEASURED = STEPS - WARM_UP
 COMPUTE, COMMUNICATION, COPY, MEMSET = "compute_ns", "communication_ns", "copy_exposed_ns", "memset_exposed_ns"
 PRIORITY = (COMPUTE, COMMUNICATION, COPY, MEMSET)
 GEMM = "void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_f16_128x128_32x4_nn_align8>(Params)"
-ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int, float)"
 MANAGED = 4
 WIDE = {"gridX": 4000, "blockX": 256}
 FROM_FAULT_TO_DEVICE, FROM_FAULT_TO_HOST = 11, 12

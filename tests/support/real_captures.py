@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
 
 CAPTURES = Path(__file__).parents[1] / "captures"
+REPORTS = CAPTURES.parents[1] / "reports"
 CAPTURE_NAMES = tuple(sorted(path.name.removesuffix(".sqlite.xz") for path in CAPTURES.glob("*.sqlite.xz")))
 NO_GPU, OLD = "ranges_nsys2022", "cnn_fp32_nsys2023"
 # Those of `make test`: two GPUs with collectives, a CUDA graph, counters with stacks, an old nsys, ranges alone.
@@ -39,6 +40,12 @@ every_gpu_capture = of_captures(name for name in CAPTURE_NAMES if name != NO_GPU
 RealTrace = Callable[[str], Trace]
 RealContext = Callable[[str], TraceContext]
 RealReport = Callable[..., Report]
+
+
+def packed(name: str) -> Path:
+    """Return the file of a capture by its name; that of a committed sample is ``samples/`` and its folder."""
+    is_sample = name.startswith("samples/")
+    return REPORTS / name / "capture.sqlite.xz" if is_sample else CAPTURES / f"{name}.sqlite.xz"
 
 
 @dataclass(frozen=True, slots=True)

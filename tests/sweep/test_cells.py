@@ -1,7 +1,7 @@
 """The cells of a grid: their commands, environments and names."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from made_sweeps import GPUS, WORKERS, keys_of, spec_of
 
@@ -46,7 +46,6 @@ def test_placeholders_that_name_each_other_are_an_error() -> None:
         keys_of(text)
 
 
-@settings(max_examples=25)
 @given(some.lists(some.text(min_size=1).filter(str.isprintable), min_size=1, max_size=5, unique=True))
 def test_each_cell_has_a_folder_of_its_own(names: list[str]) -> None:
     """Names that differ only by characters that no folder should have get a number. A brace would be a placeholder."""

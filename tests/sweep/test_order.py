@@ -1,7 +1,7 @@
 """Which run comes next: rounds in random order; nothing twice, wherever a sweep is stopped."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from made_sweeps import GPUS, WORKERS, failed_run, made_run, spec_of
 
@@ -26,7 +26,6 @@ def whole(text: str, seed: int, fails: frozenset[str] = frozenset(), stops: froz
     return order
 
 
-@settings(max_examples=25)
 @given(some.integers(0, 9), some.frozensets(some.integers(1, 10)))
 def test_a_stop_changes_neither_order_nor_number(seed: int, stops: frozenset[int]) -> None:
     order = whole(TWICE, seed, stops=stops)
@@ -48,7 +47,6 @@ def test_a_cell_that_failed_is_not_repeated() -> None:
     assert "workers-8_batch-64/2" not in order
 
 
-@settings(deadline=None, max_examples=25)
 @given(some.floats(0.0, 0.1))
 def test_until_stable_stops_at_the_tolerance(noise: float) -> None:
     """Three runs at least, ten at most; without noise exactly three."""

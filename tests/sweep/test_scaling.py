@@ -1,7 +1,7 @@
 """Strong and weak scaling: each from its own pairs of cells, never mixed."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from made_sweeps import GPUS, gpus_sweep, keys_of
 
@@ -23,7 +23,6 @@ def test_a_step_that_stays_is_full_weak_efficiency() -> None:
     assert all((row.speedup, row.efficiency.point) == pytest.approx((2.0, 1.0)) for row in rows)
 
 
-@settings(max_examples=25)
 @given(some.floats(1.0, 100.0), some.floats(1.0, 100.0))
 def test_the_parts_close_to_the_difference_of_the_steps(one: float, two: float) -> None:
     sweep = gpus_sweep({key: 4 + (one if "gpus-1" in key else two) for key in keys_of(GPUS)})

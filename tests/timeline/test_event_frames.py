@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from export_builder import ExportBuilder, thread, trace_of
+from real_captures import of_captures
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
@@ -63,7 +64,7 @@ def test_names_that_are_spelled_alike_are_one_category() -> None:
     assert list(text_column(np.array([], np.int64), [])) == []
 
 
-@pytest.mark.parametrize("name", ["alexnet_data_parallel_2gpu", "mnist_counters_python", "cuda_graph_graph_trace"])
+@of_captures(["alexnet_data_parallel_2gpu", "mnist_counters_python", "cuda_graph_graph_trace"])
 def test_frames_of_real_captures_hold_every_event(name: str, real_trace: Callable[[str], Trace]) -> None:
     trace = real_trace(name)
     found = frames_of(trace)

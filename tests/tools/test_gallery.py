@@ -4,19 +4,15 @@ import ast
 import json
 import re
 import sys
-import time
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import gallery
 import gallery_cases
 import gallery_index
 import gallery_page
 import gallery_results
 import pytest
 from committed_files import committed
-from packed_captures import packed
 
 ROOT = Path(__file__).resolve().parents[2]
 MEBI = 2**20
@@ -107,11 +103,6 @@ def test_a_cut_report_keeps_what_the_pages_read(sample: dict[str, Any]) -> None:
     )
 
 
-def chosen(tmp_path: Path, seconds: float) -> Namespace:
-    """Return the arguments that `gallery.main` passes on."""
-    return Namespace(gallery=tmp_path / "gallery", data=tmp_path, option=[], end=time.monotonic() + seconds)
-
-
 def test_paths_and_variables_of_the_machine_are_left_out_of_a_run() -> None:
     """Paths of data and Python are replaced, names of variables dropped; the output of a program stays."""
     run = {"command": [sys.executable, "a.py", "/x/data/b"], "environment": {"names": ["SECRET"], "values": {"A": "0"}}}
@@ -127,23 +118,3 @@ def test_private_variables_are_found_in_each_process(tmp_path: Path) -> None:
     (tmp_path / "3").mkdir()
     assert gallery_results.private_variables(tmp_path) == ["OTHER", "TOKEN"]
     assert gallery_results.private_variables(tmp_path / "3") == []
-
-
-def test_a_capture_is_kept_only_if_no_process_has_private_variables(
-    sample: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reports are kept in both cases."""
-    made = tmp_path / "result"
-    made.mkdir()
-    (made / "whole.json").write_text(json.dumps(sample))
-    (made / "run.json").write_text('{"command": [], "environment": {}}')
-    (made / "capture.nsys-rep").write_bytes(packed(b"HOME=/srv"))
-    (tmp_path / "output.txt").write_text("loss 1\n")
-    monkeypatch.setattr(gallery, "NSYSWRAP", [sys.executable, "-c", "pass"])
-    case = gallery_cases.named("decoding")
-    left_out = gallery.keep(case, made, Namespace(private=["TOKEN"], **vars(chosen(tmp_path, 100))))
-    folder = tmp_path / "gallery" / "decoding"
-    assert "TOKEN" in left_out
-    assert sorted(path.name for path in folder.iterdir()) == ["output.txt", "report.json", "run.json"]
-    assert gallery.keep(case, made, Namespace(private=[], **vars(chosen(tmp_path, 100)))) == ""
-    assert (folder / "capture.nsys-rep").read_bytes() == packed(b"HOME=/srv")

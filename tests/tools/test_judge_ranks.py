@@ -42,6 +42,8 @@ def test_a_row_has_predicted_and_measured_savings(real_report: RealReport) -> No
     row = tool.row("loader", {"loader": report, "balanced": replace(report, window=fixed)})
     assert "| rank 1: `idle/data_wait`, data |" in row
     assert row.endswith("| 30.0 | yes | yes |")
+    in_turns = tool.row("loader", {"loader": report}, {"loader": (60.0, 50.0), "balanced": (17.0, 13.0)})
+    assert in_turns.endswith("| 40.0 | no | no |")
 
 
 def test_a_packed_capture_keeps_the_same_steps_of_each_rank(

@@ -11,7 +11,7 @@ from savings import ends_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report
-from nsyswrap.render import RENDERERS, csv_report, render
+from nsyswrap.render import FORMS, csv_report, render
 from nsyswrap.render.parquet_tables import arrow_tables
 from nsyswrap.render.perfetto_trace import pieces
 from nsyswrap.report import report_of
@@ -55,7 +55,7 @@ def leaving(path: Path, environ: dict[str, str]) -> str:
     context = find_context(load_export(path, environ))
     report = report_of(context, with_timeline=True)
     frames = event_frames(context, report.section("idle").tables["gaps"])  # type: ignore[union-attr]
-    texts = [render(form, report) for form in RENDERERS] + list(pieces(report, frames))
+    texts = [render(form, report) for form in FORMS] + list(pieces(report, frames))
     texts += csv_report.tables(report).values()
     for table in arrow_tables(report, frames).values():
         sink = pa.BufferOutputStream()

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stored_tables import PAGE_BYTES, leaves_of
 
@@ -34,7 +34,6 @@ def decoded(path: Path, leaves: Leaves) -> list[tuple[int | None, ...]]:
     return list(zip(*columns, strict=True))
 
 
-@settings(max_examples=20)
 @given(
     some=st.integers(3, 30).flatmap(lambda n: st.lists(st.tuples(*[NUMBERS] * n), min_size=1, max_size=8)),
     first_row=st.sampled_from([1, 100, 16_300, 2_097_100, 2**40, 2**55]),
@@ -48,7 +47,6 @@ def test_rows_are_what_sqlite_returns(some: list[tuple[int | None, ...]], first_
         assert decoded(path, leaves) == rows
 
 
-@settings(max_examples=30)
 @given(flips=st.lists(st.tuples(st.integers(0, PAGE_BYTES - 1), st.integers(0, 255)), min_size=1, max_size=6))
 def test_a_damaged_page_is_left_to_sqlite_or_read_within_its_bounds(flips: list[tuple[int, int]]) -> None:
     with TemporaryDirectory() as folder:

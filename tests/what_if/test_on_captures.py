@@ -1,26 +1,19 @@
 """The simulation of real captures: its error, and a predicted saving against the measured one."""
 
-import lzma
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
-from real_captures import CAPTURE_NAMES, NO_GPU, OLD, RealContext, RealReport, of_captures
+from real_captures import CAPTURE_NAMES, NO_GPU, OLD, RealContext, RealReport, RealTrace, of_captures
 from savings import ends_of, saving_of
 from simulations import simulate
 
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
 from nsyswrap.model import Finding, Severity
-from nsyswrap.report import build_report, choose_window
-from nsyswrap.trace.load import load_export
+from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.changes.loader_work import loader_work
 from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
 
-RealTrace = Callable[[str], Trace]
-ROOT = Path(__file__).parents[2]
 simulated = of_captures(name for name in CAPTURE_NAMES if name not in {OLD, NO_GPU})
 
 # The prediction error in thousandths. A change of the model changes it.
@@ -36,20 +29,6 @@ ERROR = {
 }
 # Findings without a change: the capture does not show the cause, or the next layer needs the result at once.
 UNPREDICTED = {"idle/unknown", "idle/not_traced", "graphs/whole", "communication/exposed"}
-
-
-@pytest.fixture(scope="session")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
-    """Return a function that reads the export of a committed sample."""
-    folder = tmp_path_factory.mktemp("samples")
-
-    def trace(name: str) -> Trace:
-        packed = ROOT / "reports" / "samples" / name / "capture.sqlite.xz"
-        target = folder / f"{name}.sqlite"
-        target.write_bytes(lzma.decompress(packed.read_bytes()))
-        return load_export(target)
-
-    return trace
 
 
 @simulated
@@ -82,9 +61,9 @@ def test_steps_near_the_median_are_simulated_in_place_of_a_long_window(
     assert found.sample.label.startswith("4 of 8 steps, from step ")
 
 
-def test_the_saving_of_more_workers_comes_true(sample: RealTrace) -> None:
+def test_the_saving_of_more_workers_comes_true(real_report: RealReport) -> None:
     """58 steps take 332 ms with one loader worker and 143 ms with eight. The prediction is made from the first run."""
-    slow, fast = (build_report(sample(f"mnist-{which}")) for which in ("1-worker", "8-workers"))
+    slow, fast = (real_report(f"samples/mnist-{which}") for which in ("1-worker", "8-workers"))
     saved = slow.window.length_ns - fast.window.length_ns
     assert saved == pytest.approx(188.4e6, rel=0.001)
     found = _finding(slow.findings, "idle/data_wait")
@@ -92,9 +71,9 @@ def test_the_saving_of_more_workers_comes_true(sample: RealTrace) -> None:
     assert saving_of(found).point == pytest.approx(saved, rel=0.05)
 
 
-def test_with_enough_workers_launches_are_the_limit(sample: RealTrace) -> None:
+def test_with_enough_workers_launches_are_the_limit(real_report: RealReport) -> None:
     """CPU time between launches, which saves almost nothing with one worker, now saves more than 30 ms."""
-    found = build_report(sample("mnist-8-workers")).findings[0]
+    found = real_report("samples/mnist-8-workers").findings[0]
     assert found.rule == "launches/launch_bound"
     assert saving_of(found).low > 30e6
 
@@ -119,9 +98,9 @@ def test_the_main_thread_waits_for_two_autograd_threads(real_context: RealContex
     assert 195e6 < saving_of(saving).point < 210e6
 
 
-def test_a_loader_that_sets_the_pace_may_be_as_much_faster_as_the_machine(sample: RealTrace) -> None:
+def test_a_loader_that_sets_the_pace_may_be_as_much_faster_as_the_machine(real_trace: RealTrace) -> None:
     """One loader process keeps this run waiting. On a machine whose pace changes by 2 it may take half the time."""
-    trace = sample("mnist-1-worker")
+    trace = real_trace("samples/mnist-1-worker")
     even, changing = (_without_profiler(trace, pace_range) for pace_range in (1.0, 2.0))
     assert even.run.low > 0.99
     assert changing.run.low == pytest.approx(0.5, abs=0.03)

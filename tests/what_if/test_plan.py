@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from analysis_fixtures import window
 from export_builder import MAIN, ExportBuilder, trace_of
-from real_captures import RealContext, RealReport
+from real_captures import RealContext, RealReport, of_captures
 from savings import saving_of
 from simulations import US, simulate, simulate_trace
 
@@ -169,7 +169,7 @@ def test_a_simulation_that_is_off_by_a_twentieth_predicts_nothing(late: int, pre
     assert ends_late(late).predicts == predicts
 
 
-@pytest.mark.parametrize("name", ["mnist_counters_python", "cnn_amp", "bench_source"])
+@of_captures(["mnist_counters_python", "cnn_amp", "bench_source"])
 def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(
     name: str, real_context: RealContext, real_report: RealReport
 ) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from analysis_fixtures import attributions_of
 from export_builder import trace_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_ranks import job
 from real_captures import RealContext
@@ -78,7 +78,6 @@ def test_half_the_transfer_leaves_the_wait() -> None:
     assert saved <= 8 * 100
 
 
-@settings(max_examples=15, deadline=None)
 @given(st.integers(2, 60), st.randoms(use_true_random=False))
 def test_an_order_puts_each_node_behind_the_two_it_waits_for(count: int, random: st.randoms) -> None:  # type: ignore[valid-type]
     """The numbers of nodes are shuffled first, so that they do not already have such an order."""

@@ -1,12 +1,14 @@
 """The programs of several ranks: with each fault they train on a CPU, with gloo."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[2] / "workloads" / "ranks"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "workloads" / "ranks"
 LIMIT_S = 240
 # Imports torch once, then trains with each program in two processes; each program has a file for its rendezvous.
 PAIR = """
@@ -32,7 +34,7 @@ if child:
 def test_each_program_trains(tmp_path: Path) -> None:
     """Data-parallel, sharded, tensor-parallel and pipeline programs print the time of a step for both ranks.
 
-    They do so with their faults, too.
+    They do so with their faults, too, and in turns.
     """
     of = {
         **dict.fromkeys(("uneven_input", "statistics", "uneven_in_turn"), "one_late_rank"),
@@ -43,10 +45,11 @@ def test_each_program_trains(tmp_path: Path) -> None:
     }
     # First those whose loaders fork, because the others leave threads.
     programs = [*(f"{program} --fault {fault}" for fault, program in of.items()), "tensor_parallel"]
+    turns = [f"rank_turns uneven_input sharded --turns 1 --out {tmp_path}/turns.json"]
     done = subprocess.run(
-        [sys.executable, "-c", PAIR, str(tmp_path), *programs],
+        [sys.executable, "-c", PAIR, str(tmp_path), *programs[:3], *turns, *programs[3:]],
         cwd=FOLDER,
-        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        env={**os.environ, "PYTHONPATH": f"{FOLDER}:{ROOT / 'tools'}"},
         capture_output=True,
         text=True,
         check=False,
@@ -55,3 +58,5 @@ def test_each_program_trains(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-800:]
     ranks = re.findall(r"^rank ([01]): [\d.]+ ms a step(?:, loss [\d.]+)?$", done.stdout, re.MULTILINE)
     assert sorted(ranks) == ["0"] * len(programs) + ["1"] * len(programs)
+    took = json.loads((tmp_path / "turns.json").read_text())["ms"]
+    assert [len(took[name]) for name in ("uneven_input", "sharded")] == [1, 1]

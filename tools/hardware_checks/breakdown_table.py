@@ -96,7 +96,6 @@ def table(columns: Mapping[str, Numbers], roles: Sequence[str]) -> str:
 
 
 def main(report: str, trace: str) -> None:
-    """Print the tables."""
     loaded = json.loads(Path(trace).read_text(encoding="utf-8"))
     columns = {
         "nsyswrap": ours(json.loads(Path(report).read_text(encoding="utf-8"))),

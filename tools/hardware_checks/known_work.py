@@ -19,12 +19,7 @@ COUNT = 1 << 26
 
 
 class Case(NamedTuple):
-    """One operator.
-
-    Attributes:
-        work: Runs it once and returns what it made.
-        operations: Floating point operations of its products.
-    """
+    """One operator."""
 
     name: str
     work: Callable[[], Tensor]
@@ -144,7 +139,6 @@ def plain_products() -> Iterator[Case]:
 
 
 def run(case: Case, times: int) -> dict[str, object]:
-    """Run a case and return its true bytes and operations."""
     torch.cuda.nvtx.range_push(f"case {case.name}")
     made = case.work()
     torch.cuda.synchronize()
@@ -160,7 +154,6 @@ def run(case: Case, times: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run all cases, and print their bytes and operations."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--times", type=int, default=20, help="how often each runs (%(default)s)")
     options.add_argument("--kinds", default="elementwise,rows,convolutions,products,plain_products")

@@ -33,11 +33,9 @@ class Compared:
     """One launch by both.
 
     Attributes:
-        function: The kernel's own name.
         shape: Threads, registers, shared memory of a block, and shared memory configured by the driver, in bytes.
         ours: Blocks by warps, registers, shared memory and the SM's own limit.
         theirs: The same by Nsight Compute.
-        our_share: Theoretical occupancy.
         their_share: The same by Nsight Compute.
     """
 
@@ -77,7 +75,6 @@ def compared(launch: NcuLaunch, limits: Limits) -> Compared:
 
 
 def limits_for(launch: NcuLaunch) -> Limits:
-    """Return the limits of the GPU that ran a launch."""
     major, _, minor = launch.texts["CC"].partition(".")
     return LIMITS[int(major), int(minor)]
 
@@ -108,7 +105,6 @@ def table(rows: Sequence[Compared]) -> str:
 
 
 def main(files: Sequence[str]) -> int:
-    """Print the table of all files."""
     launches = [each for file in files for each in launches_in(Path(file).read_text(encoding="utf-8"))]
     rows = [compared(each, limits_for(each)) for each in launches if SHARE in each.values]
     print(table(rows))

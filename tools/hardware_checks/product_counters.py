@@ -46,11 +46,6 @@ class Work(NamedTuple):
 
 
 def run(words: list[str]) -> str:
-    """Run a program and return its output.
-
-    Raises:
-        OSError: It failed; with the end of its output.
-    """
     found = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)  # noqa: S603 - our words
     if found.returncode:
         raise OSError(f"{words}: {(found.stdout + found.stderr)[-1500:]}")
@@ -108,7 +103,6 @@ def number(text: str) -> float:
 
 
 def main() -> int:
-    """Compare all kinds, or those that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", default=KINDS)
     parser.add_argument("--out", type=Path, required=True)

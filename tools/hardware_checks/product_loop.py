@@ -14,7 +14,6 @@ SIZE, STEPS, PAUSE_S = 8192, 30, 0.02
 
 
 def main() -> None:
-    """Train for some steps."""
     kind = sys.argv[1]
     torch.set_float32_matmul_precision("high" if kind == "tf32" else "highest")
     dtype = torch.bfloat16 if kind == "bfloat16" else torch.float32

@@ -200,7 +200,6 @@ CASES: Mapping[str, Callable[[], Step]] = {
 
 
 def options() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--case", choices=CASES, help="which program to run")
     parser.add_argument("--steps", type=int, default=STEPS, help="how often")
@@ -214,7 +213,6 @@ def lines() -> Iterator[str]:
 
 
 def main() -> None:
-    """Run one case."""
     given = options()
     if given.list:
         print("\n".join(lines()))

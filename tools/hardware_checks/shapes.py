@@ -59,7 +59,6 @@ SHAPES = (
 
 
 def main() -> None:
-    """Launch every shape once."""
     cupy: Any = importlib.import_module("cupy")
     out = cupy.zeros(1024, cupy.float32)
     for threads, width, shared_kib, blocks in SHAPES:

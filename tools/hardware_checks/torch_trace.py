@@ -34,9 +34,6 @@ class Event:
     """One event with a length.
 
     Attributes:
-        category: Kineto's category.
-        start: ns.
-        end: ns.
         args: What else is known, such as ``blocks per SM``.
     """
 
@@ -126,13 +123,7 @@ def sm_efficiency(events: Sequence[Event], span: tuple[int, int]) -> float:
 
 
 def achieved_occupancy(events: Sequence[Event], span: tuple[int, int], share_of: Mapping[int, float]) -> float:
-    """Return the mean of an occupancy of each kernel, weighted by its time inside a span.
-
-    Args:
-        events: All events.
-        span: Start and end in ns.
-        share_of: Occupancy of each kernel, by its place among the kernels.
-    """
+    """Return the mean of an occupancy of each kernel, weighted by its time inside a span."""
     kernels = of_role(events, "kernel")
     clipped = (
         np.clip([each.end for each in kernels], *span) - np.clip([each.start for each in kernels], *span)

@@ -30,7 +30,6 @@ Result = Mapping[str, Any]
 
 
 def row(name: str, result: Result) -> str:
-    """Return one program's line."""
     shares = result["shares"]
     cells = [
         name,
@@ -75,7 +74,6 @@ def table(results: Mapping[str, Result]) -> str:
 
 
 def put_into(page: Path, tables: str) -> None:
-    """Write the tables into a page, in place of the text between its marks."""
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 class AfterImport:
     """A finder that finds nothing itself: it makes the loader of one module call a function after the import.
 
-    Args:
-        name: The name of the module.
-        then: Called once with the module; its exceptions are not caught.
+    Exceptions of ``then`` are not caught.
     """
 
     def __init__(self, name: str, then: "Callable[[ModuleType], object]") -> None:

@@ -172,8 +172,7 @@ class Injection:
     def want(self, steps: str) -> int | None:
         """Ask the processes for a recording, and return its number; None where one has not ended.
 
-        Args:
-            steps: How many steps to record; empty for as many as fit in ten seconds.
+        An empty text is as many steps as fit in ten seconds.
         """
         number = len(self.recorded()) + 1
         return number if self._create(WANTED, number, steps) else None

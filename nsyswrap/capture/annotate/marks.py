@@ -104,10 +104,7 @@ class _Threads(threading.local):
 class Marks:
     """Opens and closes the ranges of this process. Its methods do not raise.
 
-    Args:
-        sink: Takes the ranges.
-        is_grad_enabled: Returns whether gradients are on.
-        note_other: Called when other code than that of marked calls returns, with the code and the value.
+    ``note_other`` is called when other code than that of marked calls returns, with the code and the value.
 
     Attributes:
         optimizers: How many optimizers were made; where there is one, it need not be looked at.
@@ -167,10 +164,7 @@ class Marks:
     def watch(self, code: CodeType, kind: str, text: str = "") -> None:
         """Mark the calls of some code.
 
-        Args:
-            code: The code.
-            kind: What its calls do.
-            text: Text of the ranges, to which the calling line of the program is added; empty for the kind alone.
+        The calling line of the program is added to the text; an empty one is the kind alone.
         """
         self.codes.append(code)
         if kind is OPTIMIZER:
@@ -274,8 +268,7 @@ class Marks:
     def begin_step(self, loop: "tuple[int, str]" = OWN_LOOP) -> None:
         """Begin a step of a loop that marks its own; until ``leave_step`` no optimizer ends steps.
 
-        Args:
-            loop: What the steps are; nothing happens where others come before them.
+        Nothing happens where other steps than those of ``loop`` come before them.
         """
         try:
             if loop[0] >= self.loop[0]:

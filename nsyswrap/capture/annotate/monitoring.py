@@ -45,11 +45,8 @@ class Monitor:
     ) -> None:
         """Call two functions when watched code starts, and when it returns.
 
-        Of a call that an exception ends, only the start is seen.
-
-        Args:
-            started: Called with the code and an offset in it.
-            returned: Called with both and the value; for code that is not watched it calls ``note_import``.
+        Of a call that an exception ends, only the start is seen. Both get the code and an offset in it, ``returned``
+        the value as well; for code that is not watched it calls ``note_import``.
         """
         events = self._monitoring.events
         self._monitoring.register_callback(self._tool, events.PY_START, started)
@@ -64,9 +61,7 @@ class Monitor:
     def after_import(self, name: str, then: "Callable[[ModuleType], object]") -> None:
         """Call a function with a module once it has been imported; at once if it is imported already.
 
-        Args:
-            name: Name of the module.
-            then: What to call; its exceptions are printed as a warning.
+        Exceptions of ``then`` are printed as a warning.
         """
         if name in sys.modules:
             then(sys.modules[name])

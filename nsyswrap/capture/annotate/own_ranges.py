@@ -54,10 +54,8 @@ class OwnRanges:
     def opened(self, frame: FrameType, first: str, rest: "list[str]") -> None:
         """Note that a range is opened.
 
-        Args:
-            frame: The call that opens it.
-            first: The variable with its text, or with an object that holds it.
-            rest: The attributes that lead to the text.
+        ``first`` is the variable with its text, or with an object that holds it; ``rest`` are the attributes that lead
+        to the text.
         """
         if not self._marks.is_main:
             return

@@ -9,7 +9,7 @@ children, spawned workers, ranks of torchrun.
 import os
 import sys
 
-from .stderr import warn
+from .stderr import warn, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ OBSERVER_VARIABLE = "NSYSWRAP_OBSERVER"
 def start(folder: str) -> None:
     """Mark calls after the import of torch, and run the ``sitecustomize`` that ours hides.
 
-    Args:
-        folder: The folder of our own ``sitecustomize``, which is removed from the path.
+    The folder is that of our own ``sitecustomize``, which is removed from the path.
     """
     try:
         observer = os.environ.get(OBSERVER_VARIABLE)
@@ -158,7 +157,22 @@ def _mark_torch(torch: "Any", clock: "Sink | None", monitor: "Monitor | None") -
         # For the steps that a program marks itself.
         sys.modules[__name__.rpartition(".")[0]].loop_marks = marks  # type: ignore[attr-defined]
         if STEPS_VARIABLE in os.environ and clock is None:
-            _record_steps(torch, marks, sink, sees_data=monitor is not None)
+            import atexit
+
+            from .recording import CudaEvents, Recording, Schedule, rank_of_process
+            from .torch_marks import skip_frames
+            from .xray import XRay
+            from .xray_sites import Sites
+
+            schedule, folder = Schedule(os.environ[STEPS_VARIABLE]), os.environ[STATUS_VARIABLE]
+            path = os.path.join(folder, str(os.getpid()))  # noqa: PTH118 - see recording
+            xray = XRay(torch, sink, path, rank_of_process()) if os.environ.get(XRAY_VARIABLE) == "1" else None
+            recording = Recording(
+                marks, sink, schedule, folder, CudaEvents(torch), sees_data=(monitor is not None), xray=xray
+            )
+            skip_frames(torch, Recording, CudaEvents, Schedule, XRay, Sites)
+            atexit.register(recording.finish)
+            os.register_at_fork(after_in_child=recording.leave)
 
 
 def _watch_own_ranges(torch: "Any", monitor: "Monitor", marks: "Marks") -> None:
@@ -172,33 +186,9 @@ def _watch_own_ranges(torch: "Any", monitor: "Monitor", marks: "Marks") -> None:
         monitor.after_import(name, lambda module: own.watch(monitor, module))
 
 
-def _record_steps(torch: "Any", marks: "Marks", sink: "Sink", *, sees_data: bool) -> None:
-    import atexit
-
-    from .recording import CudaEvents, Recording, Schedule, rank_of_process
-    from .torch_marks import skip_frames
-    from .xray import XRay
-    from .xray_sites import Sites
-
-    schedule, folder = Schedule(os.environ[STEPS_VARIABLE]), os.environ[STATUS_VARIABLE]
-    path = os.path.join(folder, str(os.getpid()))  # noqa: PTH118 - see recording
-    xray = XRay(torch, sink, path, rank_of_process()) if os.environ.get(XRAY_VARIABLE) == "1" else None
-    recording = Recording(marks, sink, schedule, folder, CudaEvents(torch), sees_data=sees_data, xray=xray)
-    skip_frames(torch, Recording, CudaEvents, Schedule, XRay, Sites)
-    atexit.register(recording.finish)
-    os.register_at_fork(after_in_child=recording.leave)
-
-
 def write_status(torch: str, problem: str = "") -> None:
     """Write the status file of this process: whether its calls are marked, or why not."""
     folder = os.environ.get(STATUS_VARIABLE)
-    if not folder:
-        return
-    import json
-
-    status = {"pid": os.getpid(), "torch": torch, "problem": problem}
-    try:
-        with open(os.path.join(folder, f"{os.getpid()}.json"), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123
-            json.dump(status, file)
-    except OSError as error:
-        warn(f"cannot write to {folder}: {error.strerror}")
+    if folder:
+        path = os.path.join(folder, f"{os.getpid()}.json")  # noqa: PTH118
+        write_whole(path, {"pid": os.getpid(), "torch": torch, "problem": problem})

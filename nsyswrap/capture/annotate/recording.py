@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .nvtx_calls import GRAY, Sink
-from .stderr import warn
+from .stderr import warn, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,13 +101,7 @@ class Schedule:
         self.count = int(end) - int(first) if colon else int(text) if text else None
 
     def begins(self, number: int, alone: int, alone_ns: int) -> bool:
-        """Return whether the recording begins with a step.
-
-        Args:
-            number: The number of the step.
-            alone: How many steps were timed alone.
-            alone_ns: How long they took.
-        """
+        """Return whether the recording begins with a step."""
         if self.waits:
             return False
         if self.first is not None:
@@ -118,11 +112,7 @@ class Schedule:
     def left_s(self, phase: str, number: int, taken: int, taken_s: float) -> "float | None":
         """Return the seconds until a phase ends, at the pace so far; None where only the user knows.
 
-        Args:
-            phase: ``ALONE`` or ``RECORDING``.
-            number: The number of the step that has begun.
-            taken: How many steps the phase has taken, at least one.
-            taken_s: How long they took.
+        The phase is ``ALONE`` or ``RECORDING``, and has taken at least one step.
         """
         each_s = taken_s / taken
         if self.waits and phase == ALONE:
@@ -260,8 +250,8 @@ class Recording:
             gpu = self._gpu.between([lap.marks for lap in laps])
         except Exception:  # noqa: BLE001 - the marks are on several GPUs, or the GPU is gone
             gpu = None
-        self._write(
-            ALONE_SUFFIX,
+        write_whole(
+            f"{self._own}{ALONE_SUFFIX}",
             {
                 "pid": os.getpid(),
                 "rank": rank_of_process(),
@@ -487,24 +477,15 @@ class Recording:
             self._xray.end()
         self._name = ENDED_PHASE
         self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN, without_lines=True)
-        self._write(PROGRESS_SUFFIX, {"phase": self._name})
+        write_whole(f"{self._own}{PROGRESS_SUFFIX}", {"phase": self._name})
         return STEP_OPEN
 
     def _tell(self, now: int, number: int) -> None:
         """Write where this process is."""
         self._written_ns = now
         where = {"phase": self._name, "step": number, "first": self._first, "at_ns": now}
-        self._write(PROGRESS_SUFFIX, {**where, "has_loop": number > 0 or self._marks.has_loop})
-
-    def _write(self, suffix: str, value: "dict[str, object]") -> None:
-        """Write a file of this process; it appears whole."""
-        path = f"{self._own}{suffix}"
-        try:
-            with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
-                json.dump(value, file)
-            os.replace(f"{path}.new", path)  # noqa: PTH105
-        except OSError as error:  # a daemon of the program goes on after the run, whose folder is gone
-            warn(f"cannot write to {path}: {error.strerror}")
+        has_loop = number > 0 or self._marks.has_loop
+        write_whole(f"{self._own}{PROGRESS_SUFFIX}", {**where, "has_loop": has_loop})
 
 
 def rank_of_process() -> "int | None":

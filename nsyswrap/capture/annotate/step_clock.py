@@ -8,7 +8,6 @@ kept. When the process ends, they are written to a file, which ``nsyswrap.captur
 
 import functools
 import itertools
-import json
 import os
 import re
 import threading
@@ -17,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .nvtx_calls import DOMAIN
-from .stderr import warn
+from .stderr import write_whole
 
 # The end of the name of the file that a process writes.
 SUFFIX = ".ranges.json"
@@ -36,8 +35,7 @@ class _Open(threading.local):
 class StepClock:
     """Times ranges. It has the methods of a ``Sink``, so it can take the place of a profiler.
 
-    Args:
-        pattern: Regular expression, searched in the texts of the program's own ranges.
+    The pattern is searched in the texts of the program's own ranges.
 
     Attributes:
         domain: The domain of nsyswrap's own marks.
@@ -102,11 +100,7 @@ class StepClock:
             return
         path = os.path.join(folder, f"{os.getpid()}{SUFFIX}")  # noqa: PTH118 - pathlib takes long to import
         found = {"pid": os.getpid(), "main_thread": threading.main_thread().native_id, "ranges": self.ranges}
-        try:
-            with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-                json.dump(found, file)
-        except OSError as error:  # a daemon of the program ends after the run, whose folder is gone
-            warn(f"the times of ranges cannot be written: {error.strerror}")
+        write_whole(path, found)
 
 
 def watch_torch(nvtx: Any, clock: StepClock) -> None:

@@ -20,7 +20,6 @@ that turns on a profiler itself ends the observation first.
 """
 
 import ctypes
-import json
 import os
 import sys
 import time
@@ -29,7 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .nvtx_calls import GRAY, Sink
-from .stderr import warn
+from .stderr import warn, write_whole
 from .xray_sites import COMPILED, Sites
 
 # The text of the range around the step, in the domain of our other ranges.
@@ -49,15 +48,10 @@ _SHAPES_ONLY = (True, False, False, False, False)
 class XRay:
     """Takes the X-ray steps of this process.
 
+    ``path`` is the start of the names of the files of this process, the rank None in a program without ranks.
+
     Attributes:
         goes_on: Whether the step after the last one is to be observed, too.
-
-    Args:
-        torch: The module, completely imported.
-        sink: The profiler.
-        path: Start of the names of the files of this process.
-        rank: The rank of this process; None in a program without ranks.
-        clock: Returns the time in ns.
     """
 
     def __init__(
@@ -133,7 +127,12 @@ class XRay:
             self._sites = Sites(torch, self._sink, guarded, self._stop, self._is_over)
         self._sites.reserve()
         self._undo.append(self._sites.stop)
-        self._observe_operators(profiler)
+        file = self._operators_file
+        self._quietly(profiler._add_execution_trace_observer, file)
+        if not os.path.exists(file):
+            raise LookupError("the program uses an execution trace observer")
+        self._undo += [self._disable_operators, self._remove_operators]
+        self._quietly(profiler._enable_execution_trace_observer)
         if torch.version.cuda is None:
             self._reasons.append("this PyTorch is built without CUDA, so operators have no ranges")
         else:
@@ -157,14 +156,6 @@ class XRay:
             "_profiler_type",
         )
         return [*functions, *(getattr(self._torch._C._autograd, name) for name in names)]
-
-    def _observe_operators(self, profiler: Any) -> None:
-        file = self._operators_file
-        self._quietly(profiler._add_execution_trace_observer, file)
-        if not os.path.exists(file):
-            raise LookupError("the program uses an execution trace observer")
-        self._undo += [self._disable_operators, self._remove_operators]
-        self._quietly(profiler._enable_execution_trace_observer)
 
     def _disable_operators(self) -> None:
         self._quietly(self._torch._C._profiler._disable_execution_trace_observer)
@@ -217,11 +208,9 @@ class XRay:
 
     def _write(self) -> None:
         """Write the file of this process; it appears whole."""
-        path = f"{self._path}{SITES_SUFFIX}"
         try:
             tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": [], "memory": []}
-            with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
-                json.dump({**self._record, "reason": "; ".join(self._reasons) or None, **tables}, file)
-            os.replace(f"{path}.new", path)  # noqa: PTH105
+            found = {**self._record, "reason": "; ".join(self._reasons) or None, **tables}
+            write_whole(f"{self._path}{SITES_SUFFIX}", found)
         except Exception as error:  # noqa: BLE001 - see begin
-            warn(f"cannot write to {path}: {type(error).__name__}: {error}")
+            warn(f"the lines of the X-ray step are lost: {type(error).__name__}: {error}")

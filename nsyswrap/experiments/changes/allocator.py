@@ -1,6 +1,6 @@
 """The experiment "allocator": GPU memory in segments that grow, so that memory is not freed and allocated again."""
 
-from ..tried.experiment import NOTHING, Experiment, NotApplicableError
+from ..tried.experiment import NOTHING, Experiment, require
 from ..tried.program import TriedProgram
 
 _SETTING = "expandable_segments:True"
@@ -8,10 +8,8 @@ _SETTING = "expandable_segments:True"
 
 def _values(program: TriedProgram) -> list[str]:
     """Apply to programs whose steps still allocate memory from the driver after the first ones."""
-    if not program.uses_gpu:
-        raise NotApplicableError("the program uses no GPU")
-    if not program.allocates_in_steps:
-        raise NotApplicableError("no memory is allocated from the driver in steps")
+    require(program.uses_gpu, "the program uses no GPU")
+    require(program.allocates_in_steps, "no memory is allocated from the driver in steps")
     return [""]
 
 

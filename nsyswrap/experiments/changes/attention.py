@@ -1,6 +1,6 @@
 """The experiment "attention": which kernels compute scaled_dot_product_attention."""
 
-from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo, require
 from ..tried.program import TriedProgram
 
 # Each may take part beside the plain one, which computes what the others cannot.
@@ -8,10 +8,8 @@ _BACKENDS = ("flash", "mem_efficient", "cudnn")
 
 
 def _values(program: TriedProgram) -> list[str]:
-    if not program.uses_gpu:
-        raise NotApplicableError("the program uses no GPU")
-    if not program.calls_attention:
-        raise NotApplicableError("the loop does not call scaled_dot_product_attention")
+    require(program.uses_gpu, "the program uses no GPU")
+    require(program.calls_attention, "the loop does not call scaled_dot_product_attention")
     if program.is_compiled or program.launches_graphs:
         raise NotApplicableError("compiled code and CUDA graphs keep their kernels")
     return [each for each in _BACKENDS if hasattr(program.torch.backends.cuda, f"enable_{each}_sdp")]

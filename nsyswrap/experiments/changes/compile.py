@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import ROUNDING, Experiment, Undo, require, set_all
 from ..tried.program import TriedProgram
 
 DEFAULT, GRAPHS, TUNED = "default", "reduce-overhead", "max-autotune"
@@ -11,10 +11,8 @@ DEFAULT, GRAPHS, TUNED = "default", "reduce-overhead", "max-autotune"
 
 def _values(program: TriedProgram) -> list[str]:
     """Return the modes; those that use CUDA graphs, or tune kernels for a GPU, only with a GPU."""
-    if not program.models:
-        raise NotApplicableError("the loop calls no module with parameters")
-    if program.is_compiled:
-        raise NotApplicableError("the model is compiled already")
+    require(program.models, "the loop calls no module with parameters")
+    require(not program.is_compiled, "the model is compiled already")
     return [DEFAULT, GRAPHS, TUNED] if program.uses_gpu else [DEFAULT]
 
 
@@ -24,13 +22,7 @@ def _switch(program: TriedProgram, mode: str) -> Undo:
         key = ("compile", id(model), mode)
         if key not in program.kept:
             program.kept[key] = program.torch.compile(_call_of(model), mode=mode)
-        model._compiled_call_impl = program.kept[key]  # noqa: SLF001
-
-    def undo() -> None:
-        for model in program.models:
-            model._compiled_call_impl = None  # noqa: SLF001
-
-    return undo
+    return set_all(*((each, "_compiled_call_impl", program.kept["compile", id(each), mode]) for each in program.models))
 
 
 def _call_of(model: Any) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo, require
 from ..tried.program import TriedProgram
 
 _IMAGES = 4  # dimensions of a batch of images, and of the weight of a convolution
@@ -10,16 +10,14 @@ _IMAGES = 4  # dimensions of a batch of images, and of the weight of a convoluti
 
 def _check(program: TriedProgram) -> None:
     """Raise ``NotApplicableError`` for a program without convolutions of images on a GPU."""
-    if not program.uses_gpu:
-        raise NotApplicableError("the program uses no GPU")
+    require(program.uses_gpu, "the program uses no GPU")
     if not any(isinstance(each, program.torch.nn.Conv2d) for each in program.modules()):
         raise NotApplicableError("the models have no convolutions of images")
 
 
 def _benchmark_values(program: TriedProgram) -> list[str]:
     _check(program)
-    if program.torch.backends.cudnn.benchmark:
-        raise NotApplicableError("it is on already")
+    require(not program.torch.backends.cudnn.benchmark, "it is on already")
     return [""]
 
 

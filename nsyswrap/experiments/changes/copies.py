@@ -3,31 +3,21 @@
 import functools
 from typing import Any
 
-from ..tried.experiment import NOTHING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import NOTHING, Experiment, Undo, require, set_all
 from ..tried.program import TriedProgram
 
 
 def _values(program: TriedProgram) -> list[str]:
-    if not program.uses_gpu:
-        raise NotApplicableError("the program uses no GPU")
-    if not any(each.pin_memory for each in program.loaders):
-        raise NotApplicableError("no loader pins its batches")
-    if not program.waits_for_copies:
-        raise NotApplicableError("no copy of a pinned tensor waits")
+    require(program.uses_gpu, "the program uses no GPU")
+    require(any(each.pin_memory for each in program.loaders), "no loader pins its batches")
+    require(program.waits_for_copies, "no copy of a pinned tensor waits")
     return [""]
 
 
-def _switch(program: TriedProgram, _value: str) -> Undo:
+def switch(program: TriedProgram, _value: str) -> Undo:
+    """Let copies of pinned tensors not wait."""
     tensor = program.torch.Tensor
-    before = {name: getattr(tensor, name) for name in ("to", "cuda")}
-    for name, inner in before.items():
-        setattr(tensor, name, unblocked(program, inner))
-
-    def undo() -> None:
-        for name, inner in before.items():
-            setattr(tensor, name, inner)
-
-    return undo
+    return set_all(*((tensor, name, unblocked(program, getattr(tensor, name))) for name in ("to", "cuda")))
 
 
 def unblocked(program: TriedProgram, inner: Any) -> Any:
@@ -42,11 +32,6 @@ def unblocked(program: TriedProgram, inner: Any) -> Any:
     return copied
 
 
-def prepare(program: TriedProgram, _value: str = "") -> None:
-    """Make the change for the whole process."""
-    _switch(program, "")
-
-
 EXPERIMENTS = (
     Experiment(
         key="non_blocking",
@@ -54,7 +39,7 @@ EXPERIMENTS = (
         name="copies without a wait",
         alters=NOTHING,
         values=_values,
-        switch=_switch,
+        switch=switch,
         lines={"PyTorch": "batch = batch.to(device, non_blocking=True)"},
     ),
 )

@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from ..tried.experiment import NOTHING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import NOTHING, Experiment, NotApplicableError, Undo, require
 from ..tried.program import TriedProgram, with_forward
 
 
 def _values(program: TriedProgram) -> list[str]:
-    if not program.uses_gpu:
-        raise NotApplicableError("the program uses no GPU")
-    if len(program.models) != 1:
-        raise NotApplicableError("the loop does not call exactly one model")
+    require(program.uses_gpu, "the program uses no GPU")
+    require(len(program.models) == 1, "the loop does not call exactly one model")
     inputs = program.inputs_of(program.models[0])
     if inputs is None or not all(isinstance(each, program.torch.Tensor) and each.is_cuda for each in inputs):
         raise NotApplicableError("the inputs of the model are not only tensors on the GPU of constant shapes")

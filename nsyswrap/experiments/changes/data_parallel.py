@@ -1,9 +1,6 @@
 """The experiments of DistributedDataParallel: how it gathers gradients into buckets."""
 
-import functools
-from typing import Any
-
-from ..tried.experiment import NOTHING, ROUNDING, Experiment, NotApplicableError
+from ..tried.experiment import NOTHING, ROUNDING, Experiment, NotApplicableError, with_arguments
 from ..tried.program import TriedProgram
 
 
@@ -23,27 +20,21 @@ def _switch_values(program: TriedProgram) -> list[str]:
     return [""]
 
 
-def _with_argument(program: TriedProgram, **changed: Any) -> None:
-    parallel = program.torch.nn.parallel.DistributedDataParallel
-    inner = parallel.__init__
-
-    @functools.wraps(inner)
-    def made(self: Any, module: Any, *arguments: Any, **named: Any) -> None:
-        inner(self, module, *arguments, **{**named, **changed})
-
-    parallel.__init__ = made
-
-
 def _experiment(key: str, place: int, name: str, argument: str, *, alters: str) -> Experiment:
     is_size = argument == "bucket_cap_mb"
     value = "{value}" if is_size else "True"
+
+    def prepare(program: TriedProgram, wanted: str) -> None:
+        changed = {argument: int(wanted) if is_size else True}
+        with_arguments(program.torch.nn.parallel.DistributedDataParallel, lambda _module, named: {**named, **changed})
+
     return Experiment(
         key=key,
         place=place,
         name=name,
         alters=alters,
         values=_sizes if is_size else _switch_values,
-        prepare=lambda program, wanted: _with_argument(program, **{argument: int(wanted) if is_size else True}),
+        prepare=prepare,
         lines={"PyTorch": f"model = DistributedDataParallel(model, {argument}={value})"},
     )
 

@@ -1,18 +1,16 @@
 """The experiments of data loaders: each is made where a loader is made, so it needs a process of its own."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..tried.experiment import NOTHING, RANDOM, Experiment, NotApplicableError
+from ..tried.experiment import NOTHING, RANDOM, Experiment, NotApplicableError, require, with_arguments
 from ..tried.program import TriedProgram
 from . import copies
 
 
 def _check(program: TriedProgram) -> None:
     """Raise ``NotApplicableError`` for a program whose loaders cannot be changed."""
-    if not program.loaders:
-        raise NotApplicableError("the loop uses no DataLoader")
+    require(program.loaders, "the loop uses no DataLoader")
     if all(_is_iterable(program, each.dataset) for each in program.loaders):
         raise NotApplicableError("workers of an iterable data set share it in a way that only the program knows")
 
@@ -23,14 +21,10 @@ def _is_iterable(program: TriedProgram, dataset: Any) -> bool:
 
 def _with_arguments(program: TriedProgram, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Change the arguments of each loader of a data set with indices."""
-    loader = program.torch.utils.data.DataLoader
-    inner = loader.__init__
-
-    @functools.wraps(inner)
-    def made(self: Any, dataset: Any, *arguments: Any, **named: Any) -> None:
-        inner(self, dataset, *arguments, **(named if _is_iterable(program, dataset) else change(named)))
-
-    loader.__init__ = made
+    with_arguments(
+        program.torch.utils.data.DataLoader,
+        lambda dataset, named: named if _is_iterable(program, dataset) else change(named),
+    )
 
 
 def _workers_values(program: TriedProgram) -> list[str]:
@@ -57,8 +51,7 @@ def _has_workers(named: dict[str, Any]) -> bool:
 
 def _prefetch_values(program: TriedProgram) -> list[str]:
     _check(program)
-    if not any(each.num_workers for each in program.loaders):
-        raise NotApplicableError("the loaders have no workers")
+    require(any(each.num_workers for each in program.loaders), "the loaders have no workers")
     return [each for each in ("4", "8") if each not in {str(one.prefetch_factor) for one in program.loaders}]
 
 
@@ -79,16 +72,14 @@ def _persistent(program: TriedProgram, _value: str) -> None:
 
 def _pin_values(program: TriedProgram) -> list[str]:
     _check(program)
-    if not program.uses_gpu:
-        raise NotApplicableError("the program uses no GPU")
-    if all(each.pin_memory for each in program.loaders):
-        raise NotApplicableError("the loaders pin their batches already")
+    require(program.uses_gpu, "the program uses no GPU")
+    require(not all(each.pin_memory for each in program.loaders), "the loaders pin their batches already")
     return [""]
 
 
 def _pin(program: TriedProgram, _value: str) -> None:
     _with_arguments(program, lambda named: {**named, "pin_memory": True})
-    copies.prepare(program)
+    copies.switch(program, "")
 
 
 EXPERIMENTS = (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo, require
 from ..tried.program import TriedProgram
 
 _FOREACH, _FUSED = "foreach", "fused"
@@ -11,8 +11,7 @@ _FOREACH, _FUSED = "foreach", "fused"
 def _values(program: TriedProgram, form: str) -> list[str]:
     """Return one value, the class of the first optimizer that can have the form."""
     able = [each for each in program.optimizers if any(form in group for group in each.param_groups)]
-    if not able:
-        raise NotApplicableError(f"no optimizer of the program has a {form} form")
+    require(able, f"no optimizer of the program has a {form} form")
     if all(group.get(form) for each in able for group in each.param_groups):
         raise NotApplicableError(f"the optimizer is {form} already")
     if form is _FOREACH and (program.uses_gpu or any(g.get(_FUSED) for each in able for g in each.param_groups)):

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from ..tried.experiment import MATHEMATICS, Experiment, NotApplicableError, Undo
+from ..tried.experiment import MATHEMATICS, Experiment, NotApplicableError, Undo, require
 from ..tried.program import TriedProgram, with_forward
 
 
 def _values(program: TriedProgram) -> list[str]:
-    if not program.models:
-        raise NotApplicableError("the loop calls no module with parameters")
+    require(program.models, "the loop calls no module with parameters")
     if not all(each.dtype == program.torch.float32 for model in program.models for each in model.parameters()):
         raise NotApplicableError("the parameters are not all FP32")
     return [""]

@@ -1,6 +1,6 @@
 """The experiment "tf32": matrix products and convolutions of FP32 values in TF32 on tensor cores."""
 
-from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo, require, set_all
 from ..tried.program import TriedProgram
 
 # The first generation of GPUs with TF32: Ampere. Source: CUDA C++ Programming Guide, compute capabilities.
@@ -8,12 +8,9 @@ _FIRST_CAPABILITY = 8
 
 
 def _values(program: TriedProgram) -> list[str]:
-    if not program.uses_gpu:
-        raise NotApplicableError("the program uses no GPU")
-    if program.torch.cuda.get_device_capability()[0] < _FIRST_CAPABILITY:
-        raise NotApplicableError("this GPU has no TF32")
-    if program.torch.get_float32_matmul_precision() != "highest":
-        raise NotApplicableError("TF32 is on already")
+    require(program.uses_gpu, "the program uses no GPU")
+    require(program.torch.cuda.get_device_capability()[0] >= _FIRST_CAPABILITY, "this GPU has no TF32")
+    require(program.torch.get_float32_matmul_precision() == "highest", "TF32 is on already")
     # PyTorch compiles again for this setting.
     if program.launches_graphs and not program.is_compiled:
         raise NotApplicableError("CUDA graphs keep the kernels of their capture")
@@ -21,14 +18,13 @@ def _values(program: TriedProgram) -> list[str]:
 
 
 def _switch(program: TriedProgram, _value: str) -> Undo:
-    torch, cudnn = program.torch, program.torch.backends.cudnn
-    before, convolutions = torch.get_float32_matmul_precision(), cudnn.allow_tf32
+    torch, before = program.torch, program.torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
-    cudnn.allow_tf32 = True
+    undo_convolutions = set_all((torch.backends.cudnn, "allow_tf32", True))
 
     def undo() -> None:
         torch.set_float32_matmul_precision(before)
-        cudnn.allow_tf32 = convolutions
+        undo_convolutions()
 
     return undo
 

@@ -1,6 +1,6 @@
 """The experiment "threads": how many threads compute one operation on the CPU."""
 
-from ..tried.experiment import ROUNDING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import ROUNDING, Experiment, Undo, require
 from ..tried.program import TriedProgram
 
 
@@ -8,8 +8,7 @@ def _values(program: TriedProgram) -> list[str]:
     """Return one thread, half of the cores and all of them, without the number that is set."""
     cores = program.cores
     numbers = sorted({1, max(cores // 2, 1), cores} - {program.torch.get_num_threads()})
-    if not numbers:
-        raise NotApplicableError("the process has one core")
+    require(numbers, "the process has one core")
     return [str(each) for each in numbers]
 
 

@@ -2,27 +2,18 @@
 
 from typing import Any
 
-from ..tried.experiment import NOTHING, Experiment, NotApplicableError, Undo
+from ..tried.experiment import NOTHING, Experiment, Undo, require, set_all
 from ..tried.program import TriedProgram
 
 
 def _values(program: TriedProgram) -> list[str]:
-    if not program.keeps_gradients:
-        raise NotApplicableError("no call of zero_grad keeps the gradients")
+    require(program.keeps_gradients, "no call of zero_grad keeps the gradients")
     return [""]
 
 
 def _switch(program: TriedProgram, _value: str) -> Undo:
     owners = (program.torch.optim.Optimizer, program.torch.nn.Module)
-    before = [(owner, owner.zero_grad) for owner in owners]
-    for owner, inner in before:
-        owner.zero_grad = _to_none(inner)
-
-    def undo() -> None:
-        for owner, inner in before:
-            owner.zero_grad = inner
-
-    return undo
+    return set_all(*((owner, "zero_grad", _to_none(owner.zero_grad)) for owner in owners))
 
 
 def _to_none(inner: Any) -> Any:

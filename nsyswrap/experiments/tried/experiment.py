@@ -1,7 +1,9 @@
 """The record of an experiment: a change that can be made to a program from outside."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .program import TriedProgram
 
@@ -13,6 +15,39 @@ Undo = Callable[[], object]
 
 class NotApplicableError(Exception):
     """An experiment does not apply to a program; the message says why, as the end of a sentence."""
+
+
+def require(holds: object, why_not: str) -> None:
+    """Raise ``NotApplicableError`` where something does not hold that an experiment needs."""
+    if not holds:
+        raise NotApplicableError(why_not)
+
+
+def set_all(*wanted: tuple[Any, str, Any]) -> Undo:
+    """Set attributes of objects, each with its name and value; return what sets them back."""
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in wanted]
+    for each in wanted:
+        setattr(*each)
+
+    def undo() -> None:
+        for each in before:
+            setattr(*each)
+
+    return undo
+
+
+def with_arguments(made: Any, change: Callable[[Any, dict[str, Any]], dict[str, Any]]) -> None:
+    """Make objects of a class with other arguments from now on.
+
+    ``change`` returns the named arguments, for the first argument and the named ones that the program gives.
+    """
+    inner = made.__init__
+
+    @functools.wraps(inner)
+    def changed(self: Any, first: Any, *arguments: Any, **named: Any) -> None:
+        inner(self, first, *arguments, **change(first, named))
+
+    made.__init__ = changed
 
 
 @dataclass(frozen=True)

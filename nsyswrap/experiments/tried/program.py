@@ -29,9 +29,7 @@ def _wrapped(owner: Any, name: str, note: Callable[..., object]) -> Callable[[],
 def with_forward(models: Sequence[Any], change: Callable[[Any], Any]) -> Callable[[], None]:
     """Change what models compute when they are called; return what undoes it.
 
-    Args:
-        models: The modules.
-        change: Returns the new ``forward`` for the present one.
+    ``change`` returns the new ``forward`` for the present one.
     """
     before = [(each, vars(each).get("forward")) for each in models]
     for each in models:
@@ -69,9 +67,6 @@ class Alive(Sequence[Any]):
 
 class TriedProgram:
     """What is known of a program, and what it does in its steps.
-
-    Args:
-        torch: The module, completely imported.
 
     Attributes:
         torch: The module.
@@ -217,18 +212,14 @@ class TriedProgram:
         if self.uses_gpu and not self.waits_for_copies:
             self.waits_for_copies = self.is_blocking_copy(tensor, arguments, named)
 
-    def _note_inputs(self, module: Any, inputs: tuple[Any, ...]) -> None:
-        """Keep the inputs of a model, as long as their shapes are the same in all calls."""
-        before = self._inputs.get(id(module), inputs)
-        with self.torch._C.DisableTorchFunction():  # noqa: SLF001 - modes of the program do not see this
-            shapes = [[getattr(each, "shape", None) for each in one] for one in (before, inputs)]
-        self._inputs[id(module)] = inputs if shapes[0] == shapes[1] else ()
-
     def _enter(self, module: Any, inputs: Any) -> None:
         if not self._depth:
             if any(True for _ in module.parameters()):
                 self.models.add(module)
-            self._note_inputs(module, inputs)
+            before = self._inputs.get(id(module), inputs)
+            with self.torch._C.DisableTorchFunction():  # noqa: SLF001 - modes of the program do not see this
+                shapes = [[getattr(each, "shape", None) for each in one] for one in (before, inputs)]
+            self._inputs[id(module)] = inputs if shapes[0] == shapes[1] else ()
         self._depth += 1
 
     def _exit(self, _module: Any, _arguments: Any, _output: Any) -> None:

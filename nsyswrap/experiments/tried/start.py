@@ -22,8 +22,7 @@ REFUSED = 97
 class Events:
     """Keeps what happens in this process, one line of JSON an event, so that a crash loses nothing.
 
-    Args:
-        folder: Where the file is made, with the first event.
+    The file is made in the folder with the first event.
     """
 
     def __init__(self, folder: str) -> None:
@@ -38,11 +37,7 @@ class Events:
 
 
 def start(after_import: work_record.AfterImport) -> Turns:
-    """Prepare this process, and return the sink for its marks.
-
-    Args:
-        after_import: Calls a function with a module once it is imported.
-    """
+    """Prepare this process, and return the sink for its marks."""
     request_path = os.environ[REQUEST_VARIABLE]
     with open(request_path, encoding="utf-8") as file:  # noqa: PTH123
         request = json.load(file)
@@ -55,7 +50,13 @@ def start(after_import: work_record.AfterImport) -> Turns:
         _end()
 
     turns = Turns(request, events.note, end)
-    _note_exceptions(events)
+    before = sys.excepthook
+
+    def note(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        events.note("exception", words=f"{kind.__name__}: {error}"[:2000])
+        before(kind, error, trace)
+
+    sys.excepthook = note
     guard = WriteGuard(
         lambda path: _refuse(events, path), lambda path: events.note("makes", path=path), request["own_files"]
     )
@@ -78,17 +79,6 @@ def start(after_import: work_record.AfterImport) -> Turns:
     work_record.make_alike(after_import)
     after_import("torch", prepare)
     return turns
-
-
-def _note_exceptions(events: Events) -> None:
-    """Keep the exception that ends the program."""
-    before = sys.excepthook
-
-    def note(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        events.note("exception", words=f"{kind.__name__}: {error}"[:2000])
-        before(kind, error, trace)
-
-    sys.excepthook = note
 
 
 def _refuse(events: Events, path: str) -> None:

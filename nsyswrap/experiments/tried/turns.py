@@ -53,12 +53,7 @@ Blocks = Any  # a generator that yields at each step and returns the times of st
 
 
 class TurnClock:
-    """Takes the time at the ends of steps: on the GPU where the program uses one, so that nothing waits for it.
-
-    Args:
-        torch: The module.
-        is_of_gpu: Whether the times are those of the GPU.
-    """
+    """Takes the time at the ends of steps: on the GPU where the program uses one, so that nothing waits for it."""
 
     def __init__(self, torch: Any, *, is_of_gpu: bool) -> None:
         self._torch, self._is_of_gpu = torch, is_of_gpu
@@ -82,10 +77,7 @@ class TurnClock:
 class Turns:
     """Takes turns at the ends of the program's steps. It has the methods of a ``Sink`` of marks.
 
-    Args:
-        request: What to try: see ``nsyswrap.experiments.request``.
-        note: Keeps an event of this process; called with its fields.
-        end: Ends the process.
+    The request is that of ``nsyswrap.experiments.request``. ``note`` keeps an event, ``end`` ends the process.
     """
 
     domain = "nsyswrap"
@@ -176,12 +168,7 @@ class Turns:
         yield from self.try_all(self._clock, self._usual_ns)
 
     def try_all(self, clock: TurnClock, usual_ns: float) -> Steps:
-        """Try each change, then pairs of those that bring nothing alone, then all that were kept.
-
-        Args:
-            clock: Takes the time of steps.
-            usual_ns: The usual length of a step.
-        """
+        """Try each change, then pairs of those that bring nothing alone, then all that were kept."""
         self._clock, self._usual_ns = clock, usual_ns
         candidates = self._candidates()
         self._note("candidates", specs=[spec_of(each.key, value) for each, value in candidates])
@@ -243,9 +230,6 @@ class Turns:
         """Note the times of steps without turns, and what the processes of the program use meanwhile.
 
         Batches come in bursts, one of each worker, so a few steps do not say how many fill the time.
-
-        Args:
-            clock: Takes the time of steps.
         """
         self._clock = clock
         before, lengths, count = used_cpu_s(), list[float](), 2 * FEWEST_STEPS
@@ -390,11 +374,7 @@ class Turns:
 class _Turn:
     """A change that is on or off.
 
-    Args:
-        turns: The schedule that it belongs to.
-        experiment: The change.
-        value: Its value.
-        undo: Undoes it; it is on.
+    ``undo`` undoes it; it is on.
     """
 
     def __init__(self, turns: Turns, experiment: Experiment, value: str, undo: Undo) -> None:
@@ -426,9 +406,7 @@ def _combined(key: str, switch: Callable[[TriedProgram, str], Undo]) -> Experime
 def interval(logs: list[float], limit: float) -> tuple[float, float]:
     """Return the mean of the logarithms of ratios, and half of its interval; infinite for one pair.
 
-    Args:
-        logs: One logarithm for each pair of blocks.
-        limit: Quantile of Student's t for so many pairs.
+    The limit is the quantile of Student's t for so many pairs.
     """
     mean = statistics.fmean(logs)
     return mean, limit * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
@@ -443,11 +421,8 @@ def verdict_of(mean: float, reach: float) -> str:
     """Return whether a change is faster, slower, or makes no difference of 1 %; else "cannot tell".
 
     A change counts as faster or slower where its interval lies on one side, and is narrow enough to compare changes:
-    half of it is at most half of the time that one of both saves, as shares of the longer step.
-
-    Args:
-        mean: Logarithm of the ratio of step times.
-        reach: Half of its interval.
+    half of it is at most half of the time that one of both saves, as shares of the longer step. ``mean`` is the
+    logarithm of the ratio of step times, ``reach`` half of its interval.
     """
     if abs(mean) + reach < LEAST_SHARE:
         return SAME

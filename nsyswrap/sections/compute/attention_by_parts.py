@@ -33,18 +33,18 @@ from nsyswrap.operators.peak import KernelRates, find_rates
 from nsyswrap.operators.work import ATTENTION, plain
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
+from nsyswrap.sections.compute.kernel_findings import Flags
 from nsyswrap.sections.compute.operator_kernels import (
-    Flags,
     OperatorWindow,
     all_tensors,
     factors,
     inputs,
+    is_inside,
     of_calls,
     outputs,
+    shortened,
 )
 from nsyswrap.sections.places import LISTED, Place
-from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
@@ -164,7 +164,7 @@ def _is_part(found: Sequence[Attention]) -> Callable[[OperatorCall], bool]:
 
     def is_part(call: OperatorCall) -> bool:
         sizes = _sizes(all_tensors(call)) if scores else ()
-        return any(size in sizes and _is_inside(call.module, module) for module, size in scores)
+        return any(size in sizes and is_inside(call.module, module) for module, size in scores)
 
     return is_part
 
@@ -210,7 +210,7 @@ def _around(calls: Sequence[OperatorCall], at: int) -> tuple[Attention, Sequence
     first, last = calls[before], calls[after]
     parts = [each for each in calls[before + 1 : after] if scores in _sizes(all_tensors(each)) and each != calls[at]]
     names = set[str]().union(*map(_names, parts))
-    if names - BETWEEN or not all(_is_inside(each.module, first.module) for each in (*parts, last)):
+    if names - BETWEEN or not all(is_inside(each.module, first.module) for each in (*parts, last)):
         return None
     for each in (first, last):
         if plain(each.name) not in PRODUCTS or each.operator is None:
@@ -262,15 +262,13 @@ def _sizes(tensors: Sequence[Tensor]) -> set[Size]:
     return {_size(each) for each in tensors if len(each.shape) >= MATRIX}
 
 
-def _is_inside(module: str, outer: str) -> bool:
-    return module == outer or module.startswith(f"{outer}.") or not outer
-
-
 def _fused(joined: JoinedKernels, mine: Flags, simulation: Simulation) -> WhatIf:
     """Return the change "fused attention": its products take the fused time, and all between them is gone."""
     context, found = simulation.context, find_attention(joined.calls)
     rates = find_rates(context, joined)
-    share = _fused_share(joined, rates)
+    fused = of_calls(joined, lambda call: plain(call.name) in ATTENTION) & (rates.needed_ns > 0)
+    own = int(joined.own_ns[fused].sum())
+    share = min(float(rates.needed_ns[fused].sum()) / own, 1.0) if own else USUAL_SHARE
     repeated = np.where(of_calls(joined, lambda call: call.role == BACKWARD), REPEATED, 1.0)
     shown = np.where(_parts_of(joined, [each for each in found if each.is_causal]), OF_TRIANGLE, 1.0)
     in_full = [each for each in found if each.is_of_pytorch and each.dtype in HALF]
@@ -285,20 +283,12 @@ def _fused(joined: JoinedKernels, mine: Flags, simulation: Simulation) -> WhatIf
     is_part = np.array([_is_part(found)(each) for each in launchers.calls], np.bool_)
     copies = ran[copied][is_part[launchers.call[ran[copied]]]]
     rows, factor = np.append(joined.rows[chosen], copies), np.append(factor[chosen], np.zeros(len(copies)))
-    change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
-    what = WhatIf(
-        change,
+    assumed = (
         f"fused attention runs at {units.share(share)} of the peak, computes one product again in the backward pass, "
-        "and neither writes nor reads the scores",
+        "and neither writes nor reads the scores"
     )
+    what = shortened(simulation, rows, factor, assumed)
     return with_measured(simulation, what, _candidates(context, joined))
-
-
-def _fused_share(joined: JoinedKernels, rates: KernelRates) -> float:
-    """Return the share of the peak that fused attention reaches in this capture, else usually."""
-    fused = of_calls(joined, lambda call: plain(call.name) in ATTENTION) & (rates.needed_ns > 0)
-    own = int(joined.own_ns[fused].sum())
-    return min(float(rates.needed_ns[fused].sum()) / own, 1.0) if own else USUAL_SHARE
 
 
 def _bytes_ns(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -> npt.NDArray[np.float64]:

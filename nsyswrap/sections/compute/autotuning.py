@@ -15,17 +15,16 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, subtract, total, union
+from nsyswrap.base.intervals import Indices, Spans, clip, merge, subtract, total, union
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import MEMSET
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.compute.kernel_findings import Flags, KernelWindow
 from nsyswrap.sections.places import place_lines
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.trace import tables
@@ -34,8 +33,6 @@ from nsyswrap.what_if.affected_parts import calls_named, spans_of_calls
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
-
-Flags = npt.NDArray[np.bool_]
 
 LIBRARY, WAIT = "cudnn", "ynchronize"
 # Waits in a row, each after launches of cuDNN alone: a program that times a single layer has fewer kernels, and a wait
@@ -56,37 +53,27 @@ class Tuning(NamedTuple):
     times: int
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
-    """Return a finding where that takes enough of the window."""
-    tuning = find_tuning(simulation.context, kernels.rows)
+def find_findings(found: KernelWindow) -> Iterator[Finding]:
+    """Yield a finding where that takes enough of the window."""
+    kernels, window, tuning = found.kernels, found.window, find_tuning(found.context, found.kernels.rows)
     lost = sum(total(clip(each, window.start_ns, window.end_ns)) for each in tuning.spans.values())
-    if (share := kernels.share_of(lost, window)) < NOTE_SHARE:
-        return ()
-    inside = kernels.inside[np.isin(kernels.rows, tuning.rows)]
-    return (
-        make_finding(
-            rule=compute.AUTOTUNING.key,
+    if (share := kernels.share_of(lost, window)) >= NOTE_SHARE:
+        inside = kernels.inside[np.isin(kernels.rows, tuning.rows)]
+        yield make_finding(
+            rule=compute.AUTOTUNING,
             headline=compute.AUTOTUNING.headline.format(share=units.share(share)),
             lost_ns=kernels.per_gpu(lost),
-            saving=predict(simulation, partial(_chosen, tuning)),
-            advice=compute.AUTOTUNING.advice,
+            saving=predict(found.simulation, partial(_chosen, tuning)),
             evidence=(
                 f"{units.counted(tuning.times, 'time')}, with {units.counted(len(tuning.rows), 'kernel')} timed",
-                *place_lines(simulation.context, tuning.rows, inside),
+                *place_lines(found.context, tuning.rows, inside),
             ),
-            device_id=None,
             window=window,
-        ),
-    )
+        )
 
 
 def find_tuning(context: TraceContext, rows: Indices) -> Tuning:
-    """Return where a library times its algorithms.
-
-    Args:
-        context: The trace, its events and its loop.
-        rows: Compute kernels, rows of the context's operations.
-    """
+    """Return where a library times its algorithms, among some compute kernels: rows of the context's operations."""
     calls, names = context.trace[tables.CALLS], context.kernel_names
     rows = rows[context.operations.call[rows] >= 0]
     call, code = context.operations.call[rows], names.code[rows]

@@ -16,13 +16,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.base.intervals import Window
 from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.model import Finding
 from nsyswrap.operators.candidates import channels_last, with_alternatives
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.kernel_findings import find_if_costly
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels, costliest
+from nsyswrap.sections.compute.kernel_findings import KernelWindow
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, costliest_names
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -34,21 +33,11 @@ _APPLIES, APPLIED_PASSES = re.compile(r"batch_norm_transform_input_kernel"), 2
 PASSES = ((_STATISTICS, 1), (re.compile(r"batch_norm_backward_kernel"), 5))
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: KernelWindow) -> tuple[Finding, ...]:
     """Return a finding where batch norms with one block for each channel take enough of the window."""
-    own = _own(kernels)
-    return find_if_costly(
-        rule=compute.BATCH_NORM.key,
-        headline=compute.BATCH_NORM.headline,
-        lost_ns=kernels.time_of(own),
-        change=partial(on_whole_gpu, kernels),
-        advice=compute.BATCH_NORM.advice,
-        evidence=partial(costliest, kernels, own),
-        chosen=own[kernels.code],
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
-    )
+    kernels, own = found.kernels, _own(found.kernels)
+    change, evidence = partial(on_whole_gpu, kernels), partial(costliest_names, kernels, own[kernels.code])
+    return found.finding_on(compute.BATCH_NORM, own[kernels.code], change, evidence)
 
 
 def on_whole_gpu(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
@@ -69,7 +58,16 @@ def needed_shares(kernels: GroupedKernels) -> npt.NDArray[np.float64]:
     It is known from the passes of PyTorch's kernels, and otherwise from blocks and multiprocessors: that is too high,
     as one block does not fill a multiprocessor.
     """
-    pass_ns = _pass_ns_of_channels(kernels)
+    # The kernel that applies the norm follows the one that collects the statistics.
+    collects, applies = (
+        np.flatnonzero(kernels.which([bool(names.search(each.kind.name)) for each in kernels.groups])[kernels.code])
+        for names in (_STATISTICS, _APPLIES)
+    )
+    following = np.searchsorted(applies, collects)
+    collects, following = collects[following < len(applies)], following[following < len(applies)]
+    channels = np.array([each.blocks for each in kernels.groups], np.int64)[kernels.code[collects]]
+    times = kernels.mean_ns[kernels.code[applies[following]]] / APPLIED_PASSES
+    pass_ns = {int(each): float(times[channels == each].mean()) for each in np.unique(channels)}
     shares = np.ones(len(kernels.groups))
     for at, group in enumerate(kernels.groups):
         passes = next((count for names, count in PASSES if names.search(group.kind.name)), None)
@@ -78,22 +76,6 @@ def needed_shares(kernels: GroupedKernels) -> npt.NDArray[np.float64]:
         elif group.blocks > 0 and group.gpu.sm_count > 0:
             shares[at] = group.blocks / group.gpu.sm_count
     return np.minimum(shares, 1.0)
-
-
-def _pass_ns_of_channels(kernels: GroupedKernels) -> dict[int, float]:
-    """Return the mean time of a pass over the tensor of layers with so many channels, in ns.
-
-    The kernel that applies the norm follows the one that collects the statistics.
-    """
-    collects, applies = (
-        np.flatnonzero(kernels.which([bool(names.search(each.kind.name)) for each in kernels.groups])[kernels.code])
-        for names in (_STATISTICS, _APPLIES)
-    )
-    following = np.searchsorted(applies, collects)
-    collects, following = collects[following < len(applies)], following[following < len(applies)]
-    channels = np.array([each.blocks for each in kernels.groups], np.int64)[kernels.code[collects]]
-    pass_ns = kernels.mean_ns[kernels.code[applies[following]]] / APPLIED_PASSES
-    return {int(each): float(pass_ns[channels == each].mean()) for each in np.unique(channels)}
 
 
 def _own(kernels: GroupedKernels) -> npt.NDArray[np.bool_]:

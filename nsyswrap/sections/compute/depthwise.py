@@ -5,12 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.operators.candidates import channels_last, with_alternatives
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.kernel_findings import find_if_costly
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, costliest
+from nsyswrap.sections.compute.kernel_findings import Flags, KernelWindow
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, costliest_names
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -27,22 +26,16 @@ OTHER_FILTER = (
 )
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: KernelWindow) -> tuple[Finding, ...]:
     """Return a finding where PyTorch's own depthwise kernels take enough of the window."""
-    own = kernels.which([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups])
-    return find_if_costly(
-        rule=compute.DEPTHWISE.key,
-        headline=compute.DEPTHWISE.headline,
-        lost_ns=kernels.time_of(own),
-        change=partial(at_peak, kernels),
-        advice=compute.DEPTHWISE.advice,
-        evidence=partial(costliest, kernels, own),
-        chosen=own[kernels.code],
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
-        unknown=OTHER_FILTER if any(_ANY_FILTER.search(each.kind.name) for each in kernels.groups) else "",
-    )
+    kernels, own = found.kernels, _own(found.kernels)
+    unknown = OTHER_FILTER if any(_ANY_FILTER.search(each.kind.name) for each in kernels.groups) else ""
+    change, evidence = partial(at_peak, kernels), partial(costliest_names, kernels, own[kernels.code])
+    return found.finding_on(compute.DEPTHWISE, own[kernels.code], change, evidence, unknown)
+
+
+def _own(kernels: GroupedKernels) -> Flags:
+    return kernels.which([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups])
 
 
 def needed_share(group: LaunchGroup, mean_ns: float) -> float | None:
@@ -63,7 +56,7 @@ def at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
     The gradient of the weights reads two tensors of the same size as the other kernels, so it needs as long as these do
     on average.
     """
-    own = np.array([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups], np.bool_)
+    own = _own(kernels)
     share = np.array([needed_share(*each) or np.nan for each in zip(kernels.groups, kernels.mean_ns, strict=True)])
     known = own & ~np.isnan(share)
     needed = float(np.average((share * kernels.mean_ns)[known], weights=kernels.count[known])) if known.any() else 0.0

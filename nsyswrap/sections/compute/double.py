@@ -24,25 +24,23 @@ from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.peak import BOUNDS, TENSOR, find_rates
 from nsyswrap.operators.work import MOVES, plain
 from nsyswrap.rules import compute
+from nsyswrap.sections.compute.kernel_findings import Flags
 from nsyswrap.sections.compute.operator_kernels import (
-    Flags,
+    USUAL_SHARE,
     OperatorWindow,
     all_tensors,
     inputs,
     memory_rate,
     of_calls,
     outputs,
+    shortened,
 )
 from nsyswrap.sections.places import Place
-from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 DOUBLE, SINGLE, FLOATS = "float64", "float32", frozenset({"float32", "float16", "bfloat16"})
 HALF = 0.5
-# Share of the peak that products reach. Source: as for misaligned products, in ``misaligned``.
-USUAL_SHARE = 0.60
 CASTS = frozenset({"copy_", "_to_copy"})
 
 
@@ -106,11 +104,9 @@ def _narrower(joined: JoinedKernels, wide: Flags, simulation: Simulation) -> Wha
         saved = np.append([_spared(each) for each in joined.calls], np.inf)[joined.call] / memory
         share = np.where(share > 0, np.fmax(share, 1 - saved / np.maximum(joined.own_ns, 1)), share)
     mine = wide & np.isin(joined.rows, simulation.operations)
-    rows, factor = joined.rows[mine], share[mine]
-    change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
     assumed = (
         "tensors of FP64 have half the bytes in FP32, kernels take time as they move bytes, and products run at "
         f"{units.share(USUAL_SHARE)} of the peak of {kind.upper()}"
     )
-    make = partial(in_single, tf32=is_tf32)
-    return with_alternatives(simulation, WhatIf(change, assumed), joined.rows, joined.own_ns, wide, make)
+    what = shortened(simulation, joined.rows[mine], share[mine], assumed)
+    return with_alternatives(simulation, what, joined.rows, joined.own_ns, wide, partial(in_single, tf32=is_tf32))

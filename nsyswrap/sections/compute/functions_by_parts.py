@@ -31,8 +31,9 @@ from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
 from nsyswrap.rules.rule import Rule
 from nsyswrap.sections.compute.attention_by_parts import by_parts
+from nsyswrap.sections.compute.kernel_findings import Flags
 from nsyswrap.sections.compute.operator_kernels import (
-    Flags,
+    USUAL_SHARE,
     OperatorWindow,
     all_tensors,
     fewer,
@@ -53,8 +54,6 @@ CHAINED = frozenset({
     *("masked_fill_", "gather", "scatter_", "fill_", "zero_", "eq", "ne", "_softmax", "_log_softmax", "log1p", "index"),
 })  # fmt: skip
 Groups = npt.NDArray[np.intp]
-# Share of the memory's peak that the fused operator reaches. Source: as for misaligned products, in ``misaligned``.
-USUAL_SHARE = 0.60
 ASSUMED = f"one operator reads its input and writes its result once, at {units.share(USUAL_SHARE)} of the memory's peak"
 OF_LOSS = "softmax and its backward pass stay, and the choice of a class takes one gradient more"
 COPIES = frozenset({"copy_", "clone"})

@@ -74,11 +74,7 @@ class GroupedKernels:
         return time_ns / (window.length_ns * self.gpu_count)
 
     def time_of(self, chosen: npt.NDArray[np.bool_]) -> int:
-        """Return the time of the chosen groups inside the window, in ns.
-
-        Args:
-            chosen: Which groups, shape (groups,).
-        """
+        """Return the time of the groups that are chosen, shape (groups,), inside the window, in ns."""
         return int(self.total_ns[chosen].sum())
 
     def which(self, wanted: Sequence[bool]) -> npt.NDArray[np.bool_]:
@@ -113,22 +109,11 @@ def _groups(context: TraceContext, rows: Indices, grid: list[int], block: list[i
     return found
 
 
-def by_name(kernels: GroupedKernels) -> tuple[Indices, list[str]]:
-    """Return the number of each group's name, and the names."""
-    code, names = pd.factorize(np.array([each.kind.name for each in kernels.groups], dtype=object))
-    return np.asarray(code, np.intp), [str(each) for each in names]
-
-
-def costliest(kernels: GroupedKernels, chosen: npt.NDArray[np.bool_]) -> tuple[str, ...]:
-    """Return one line for each kernel name that takes most time in the chosen groups.
-
-    Args:
-        kernels: The kernels.
-        chosen: Which groups, shape (groups,).
-    """
-    code, names = by_name(kernels)
-    total = np.bincount(code[chosen], kernels.total_ns[chosen], len(names))
-    count = np.bincount(code[chosen], kernels.count[chosen], len(names))
+def costliest_names(kernels: GroupedKernels, chosen: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    """Return one line for each kernel name that takes most time among some kernels, chosen by shape (n,)."""
+    of_group, names = pd.factorize(np.array([each.kind.name for each in kernels.groups], dtype=object))
+    code = of_group[kernels.code[chosen]]
+    total, count = np.bincount(code, kernels.inside[chosen], len(names)), np.bincount(code, minlength=len(names))
     return tuple(
         f"{units.duration(int(total[each]))} in {units.counted(int(count[each]), 'launch')} of {names[each]}"
         for each in np.argsort(-total, kind="stable")[:LISTED]

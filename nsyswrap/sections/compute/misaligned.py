@@ -30,12 +30,8 @@ from nsyswrap.operators.peak import ALIGNMENT, OLDER, KernelRates, find_rates
 from nsyswrap.operators.work import ADDS, plain
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.attention_by_parts import by_parts
-from nsyswrap.sections.compute.operator_kernels import (
-    Flags,
-    OperatorWindow,
-    all_tensors,
-    item_bytes,
-)
+from nsyswrap.sections.compute.kernel_findings import Flags
+from nsyswrap.sections.compute.operator_kernels import USUAL_SHARE, OperatorWindow, all_tensors, item_bytes
 from nsyswrap.sections.places import LISTED, Place
 from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import WhatIf, faster
@@ -50,9 +46,6 @@ BEST_MULTIPLE, LITTLE = 64, 1 / 16
 LIKE_SIZE = 8
 # Operations of the smallest product by which the peaks of this GPU are measured: those of like size reach them.
 MEASURED = 2 * 4096**3
-# Share of the peak that an aligned product reaches, where nothing of like size is known. Source: Nsight Compute's
-# rules call a kernel bounded by a unit from 60 % of its peak on.
-USUAL_SHARE = 0.60
 
 
 def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
@@ -111,11 +104,7 @@ def paces(
 ) -> npt.NDArray[np.float64]:
     """Return the time of each slow kernel at the pace of aligned ones of like size, as a factor.
 
-    Args:
-        joined: The kernels.
-        rates: Their work.
-        slow: Which of them are slow.
-        sizes: The sizes to change in each call, with the better ones.
+    ``sizes`` are those to change in each call, with the better ones.
     """
     good = rates.is_product & joined.exact & ~slow & (rates.needed_ns > 0) & (joined.own_ns > 0)
     size, needed, own = rates.operations[good], rates.needed_ns[good], joined.own_ns[good]

@@ -19,10 +19,7 @@ from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.attention_by_parts import by_parts
 from nsyswrap.sections.compute.misaligned import PRODUCTS, aligned, odd_sizes, paces
-from nsyswrap.sections.compute.operator_kernels import (
-    OperatorWindow,
-    of_calls,
-)
+from nsyswrap.sections.compute.operator_kernels import OperatorWindow, of_calls
 from nsyswrap.sections.places import LISTED
 
 

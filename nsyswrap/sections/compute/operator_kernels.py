@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Times, Window
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.xray_record import ITEM_BYTES, Tensor, tensors_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
@@ -16,7 +16,7 @@ from nsyswrap.operators.join import JoinedKernels, has_operators, join_kernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import ADDS, plain
 from nsyswrap.rules.rule import Advice, Rule
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.compute.kernel_findings import Flags, KernelWindow
 from nsyswrap.sections.places import Place, lines_of, time_by_place
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.affected_parts import before_launches
@@ -25,7 +25,9 @@ from nsyswrap.what_if.saving import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
 UNKNOWN = "an unknown module"
-Flags = npt.NDArray[np.bool_]
+# Share of the memory's peak, or of one that was not measured, that work reaches which is done in another way. Source:
+# Nsight Compute's rules call a kernel bounded by a unit from 60 % of its peak on.
+USUAL_SHARE = 0.60
 
 
 def of_calls(joined: JoinedKernels, wanted: Callable[[OperatorCall], bool]) -> Flags:
@@ -53,6 +55,11 @@ def factors(call: OperatorCall) -> tuple[Tensor, ...]:
     return inputs(call)[1:3] if plain(call.name) in ADDS else inputs(call)[:2]
 
 
+def is_inside(module: str, outer: str) -> bool:
+    """Return whether a module is another one or inside of it, as all are of the model itself, whose name is empty."""
+    return module == outer or module.startswith(f"{outer}.") or not outer
+
+
 def item_bytes(tensor: Tensor) -> int:
     """Return the bytes of an element; 0 for an unknown type."""
     return ITEM_BYTES.get(tensor.dtype, 0)
@@ -77,6 +84,14 @@ def without(joined: JoinedKernels, chosen: Flags, assumed: str, simulation: Simu
     return WhatIf(Change(operations=rows, factor=0.0, host=before_launches(simulation, rows)), assumed)
 
 
+def shortened(
+    simulation: Simulation, rows: Indices, factor: npt.NDArray[np.float64], assumed: str, *, or_nothing: bool = False
+) -> WhatIf:
+    """Return the change "operations take these factors of their time"; the host does not launch those with 0."""
+    launches = before_launches(simulation, rows[factor == 0])
+    return WhatIf(Change(operations=rows, factor=factor, host=launches), assumed, or_nothing)
+
+
 def fewer(  # noqa: PLR0913 - what there is one of, what remains of it, and in words
     joined: JoinedKernels,
     group: npt.NDArray[np.intp],
@@ -88,13 +103,7 @@ def fewer(  # noqa: PLR0913 - what there is one of, what remains of it, and in w
 ) -> WhatIf:
     """Return the change "the kernels of each group are one": the costliest call stays, and takes what remains.
 
-    Args:
-        joined: The kernels.
-        group: Group of each call; -1 for none.
-        remain: The share of its time that remains, by group.
-        assumed: The change in words.
-        simulation: The run as it was.
-        or_nothing: Whether it may save nothing.
+    ``group`` is that of each call, -1 for none; ``remain`` the share of its time that remains, by group.
     """
     calls = joined.call
     own = np.bincount(calls[calls >= 0], joined.own_ns[calls >= 0], len(group))
@@ -106,24 +115,14 @@ def fewer(  # noqa: PLR0913 - what there is one of, what remains of it, and in w
             factor[mine] = 0.0
             factor[stays] = share * own[mine].sum() / max(own[stays], 1.0)
     chosen = np.isin(joined.rows, simulation.operations) & joined.exact & (np.append(group, -1)[calls] >= 0)
-    rows, factors = joined.rows[chosen], factor[calls[chosen]]
-    change = Change(operations=rows, factor=factors, host=before_launches(simulation, rows[factors == 0]))
-    return WhatIf(change, assumed, or_nothing)
+    return shortened(simulation, joined.rows[chosen], factor[calls[chosen]], assumed, or_nothing=or_nothing)
 
 
 @dataclass(frozen=True, eq=False)
-class OperatorWindow:
+class OperatorWindow(KernelWindow):
     """The compute kernels of a window with their operators, as rules on operators get them."""
 
-    simulation: Simulation
-    kernels: GroupedKernels
     joined: JoinedKernels
-    window: Window
-
-    @property
-    def context(self) -> TraceContext:
-        """Return the trace, its events and its loop."""
-        return self.simulation.context
 
     def costliest_places(self, chosen: Flags) -> dict[Place, int]:
         """Return the time of some kernels by place, the most time first, in ns."""
@@ -171,13 +170,12 @@ class OperatorWindow:
         if max(share, saved / self.window.length_ns) < NOTE_SHARE:
             return ()
         finding = make_finding(
-            rule=rule.key,
+            rule=rule,
             headline=case.headline.format(share=units.share(share), place=named(places or costliest), **words),
             lost_ns=kernels.per_gpu(lost_ns),
             saving=saving,
             advice=advice or case.advice or rule.advice,
             evidence=(*lines_of(costliest, lost_ns), *evidence),
-            device_id=None,
             window=self.window,
             worst=worst,
             usual_share=share if is_usual else None,
@@ -186,9 +184,9 @@ class OperatorWindow:
         return (finding,)
 
 
-def find_operators(simulation: Simulation, kernels: GroupedKernels, window: Window) -> OperatorWindow | None:
+def find_operators(found: KernelWindow) -> OperatorWindow | None:
     """Return the kernels of a window with their operators; None where the capture does not show them."""
-    if not has_operators(simulation.context):
+    if not has_operators(found.context):
         return None
-    joined = join_kernels(simulation.context, kernels.rows, np.asarray(kernels.inside))
-    return OperatorWindow(simulation, kernels, joined, window)
+    joined = join_kernels(found.context, found.kernels.rows, np.asarray(found.kernels.inside))
+    return OperatorWindow(found.simulation, found.kernels, found.window, joined)

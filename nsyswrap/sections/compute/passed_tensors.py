@@ -24,7 +24,8 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import read_by
-from nsyswrap.sections.compute.operator_kernels import Flags, inputs, outputs
+from nsyswrap.sections.compute.kernel_findings import Flags
+from nsyswrap.sections.compute.operator_kernels import inputs, outputs
 
 
 @dataclass(slots=True)
@@ -51,13 +52,7 @@ class _Passed:
 
 
 def saved_shares(context: TraceContext, joined: JoinedKernels, fusable: Flags) -> tuple[npt.NDArray[np.float64], int]:
-    """Return which share of the bytes of each kernel fusion saves, and how many tensors are passed on in a step.
-
-    Args:
-        context: The trace, its events and its loop.
-        joined: The kernels with their operators.
-        fusable: Whether a compiler can fuse each kernel.
-    """
+    """Return which share of the bytes of each kernel fusion saves, and how many tensors are passed on in a step."""
     can = np.ones(len(joined.calls), np.bool_)
     can[joined.call[~fusable & (joined.call >= 0)]] = False
     saved: Counter[int] = Counter()
@@ -80,11 +75,7 @@ def chains_of(
 ) -> Iterable[tuple[list[RecordedOperator], list[int | None]]]:
     """Yield the operators of each chain of the forward pass, with the memory of what later operators take of it.
 
-    Args:
-        context: The trace, its events and its loop.
-        joined: The kernels with their operators.
-        fusable: Whether a compiler can fuse each kernel.
-        linked: Whether it passes a tensor on or takes one.
+    A linked kernel passes a tensor on or takes one.
     """
     passes = set(np.unique(joined.call[linked]).tolist())
     for mine in in_order(context, joined):

@@ -19,12 +19,7 @@ from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import RECOMPUTED
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
-from nsyswrap.sections.compute.operator_kernels import (
-    OperatorWindow,
-    of_calls,
-    outputs,
-    without,
-)
+from nsyswrap.sections.compute.operator_kernels import OperatorWindow, of_calls, outputs, without
 from nsyswrap.sections.places import Place
 from nsyswrap.sections.step_memory import find_step_memory, words_on_room
 

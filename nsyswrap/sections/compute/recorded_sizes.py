@@ -71,17 +71,28 @@ def _of_xray(context: TraceContext, rows: Indices) -> tuple[Amounts, Amounts]:
 def _of_ranges(context: TraceContext, rows: Indices) -> tuple[Amounts, Amounts]:
     """Return the same from the ranges around the launches."""
     operations, elements = np.full((2, len(rows)), np.nan)
-    if not any(SIZES_MARK in str(text) for text in context.trace[tables.RANGES]["text"].cat.categories):
+    texts = context.trace[tables.RANGES]["text"].cat
+    if not any(SIZES_MARK in str(text) for text in texts.categories):
         return operations, elements
-    ranges = _ranges_of(context, rows)
+    works = [product_work(str(text)) for text in texts.categories]
+    is_product, code = np.array([each is not None for each in works], np.bool_), texts.codes.to_numpy()
+    # The innermost range with a product's sizes around each launch.
+    calls, call = context.trace[tables.CALLS], context.operations.call[rows]
+    ranges, launched = np.full(len(rows), -1, np.intp), np.flatnonzero(call >= 0)
+    start, end, call = array(calls, "start"), array(calls, "end"), call[launched]
+    for which, row in RangeNesting(context.trace[tables.RANGES]).enclosing(
+        coded(calls, "thread").only(call), lambda some: Spans(start[call[some]], end[call[some]])
+    ):
+        inner = is_product[code[row]]
+        ranges[launched[which[inner]]] = row[inner]
     known = np.flatnonzero(ranges >= 0)
     _, number = np.unique(ranges[known], return_inverse=True)
     length = _length(context, rows[known])
     # One operator may launch several matrix kernels: its work is divided by their time.
     part = length / np.bincount(number, length)[number] if len(known) else length
-    works = _works(context, ranges[known])
-    operations[known] = np.array([each.operations for each in works], np.float64) * part
-    elements[known] = np.array([each.elements for each in works], np.float64) * part
+    its = [works[each] or ProductWork(0, 0) for each in code[ranges[known]].tolist()]
+    operations[known] = np.array([each.operations for each in its], np.float64) * part
+    elements[known] = np.array([each.elements for each in its], np.float64) * part
     return operations, elements
 
 
@@ -100,31 +111,6 @@ def _rates(group: LaunchGroup, operations_per_ns: float, elements_per_ns: float)
     memory = group.gpu.memory_bytes_per_second
     moved = elements_per_ns * size * 1e9 / memory if memory else 0.0
     return ProductRates(operations_per_ns * 1e9 / peak, moved)
-
-
-def _ranges_of(context: TraceContext, rows: Indices) -> Indices:
-    """Return the row of the innermost range with a product's sizes around the launch of each operation, or -1."""
-    calls, call = context.trace[tables.CALLS], context.operations.call[rows]
-    found = np.full(len(rows), -1, np.intp)
-    launched = np.flatnonzero(call >= 0)
-    start, end, call = array(calls, "start"), array(calls, "end"), call[launched]
-    texts = context.trace[tables.RANGES]["text"].cat
-    is_product = np.array([product_work(str(text)) is not None for text in texts.categories], np.bool_)
-    codes = texts.codes.to_numpy()
-    nesting = RangeNesting(context.trace[tables.RANGES])
-    for which, row in nesting.enclosing(
-        coded(calls, "thread").only(call), lambda some: Spans(start[call[some]], end[call[some]])
-    ):
-        inner = is_product[codes[row]]
-        found[launched[which[inner]]] = row[inner]
-    return found
-
-
-def _works(context: TraceContext, ranges: Indices) -> list[ProductWork]:
-    texts = context.trace[tables.RANGES]["text"].cat
-    codes = texts.codes.to_numpy()[ranges]
-    found = {code: product_work(str(texts.categories[code])) for code in np.unique(codes).tolist()}
-    return [found[code] or ProductWork(0, 0) for code in codes.tolist()]
 
 
 def _length(context: TraceContext, rows: Indices) -> npt.NDArray[np.float64]:

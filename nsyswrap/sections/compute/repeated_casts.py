@@ -20,12 +20,8 @@ from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.operator_kernels import (
-    Flags,
-    OperatorWindow,
-    inputs,
-    without,
-)
+from nsyswrap.sections.compute.kernel_findings import Flags
+from nsyswrap.sections.compute.operator_kernels import OperatorWindow, inputs, without
 from nsyswrap.sections.compute.passed_tensors import in_order, written
 
 COPY = "copy_"

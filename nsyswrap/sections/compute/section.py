@@ -1,14 +1,15 @@
 """Compute: the kernels that take the time, what limits each, and how near it comes to the GPU's peak."""
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Window, merge
+from nsyswrap.base.intervals import Window, merge, total
 from nsyswrap.base.row_sums import typed_table
 from nsyswrap.base.rows import taken
 from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Verdict
@@ -36,6 +37,7 @@ from nsyswrap.sections.compute import (
     sorted_gradient,
     unfused,
 )
+from nsyswrap.sections.compute.kernel_findings import KernelWindow
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
 from nsyswrap.sections.compute.limits import KernelLimit, find_limits, is_matrix
 from nsyswrap.sections.compute.operator_kernels import find_operators
@@ -46,7 +48,6 @@ from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
-TITLE = "Compute"
 NOTE = (
     "The rate of a kernel is known where its name and grid show its bytes, where the sizes of products were recorded, "
     "or where counters were sampled during single kernels. Names do not show the sizes of products, norms and "
@@ -96,14 +97,12 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     rows = table(kernels, found)
     whole = int(kernels.total_ns.sum())
     by_limit = {each: kernels.time_of(kernels.which([limit.by == each for limit in found])) for each in limits.LIMITS}
-    together = context.steps.together(window)
-    operators = find_operators(simulation, kernels, together)
+    in_window = KernelWindow(simulation, kernels, context.steps.together(window))
+    operators = find_operators(in_window)
     specific = [] if operators is None else [each.find_findings(operators) for each in OF_OPERATORS]
-    specific += [each.find_findings(simulation, kernels, together) for each in SPECIFIC]
-    return Section(
-        key="compute",
-        title=TITLE,
-        window=window,
+    specific += [each.find_findings(in_window) for each in SPECIFIC]
+    return SECTION.made(
+        window,
         facts=(
             Fact("kernel_ns", whole, "ns"),
             *(
@@ -115,7 +114,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
         tables={"kernels": rows},
         findings=(
             *(each for findings in specific for each in findings),
-            *_overall(simulation, kernels, found, rows, by_limit, together),
+            *_overall(in_window, found, rows, by_limit),
         ),
         notes=(NOTE, *reasons(context.settings.alternatives)),
     )
@@ -139,16 +138,9 @@ def table(kernels: GroupedKernels, found: list[KernelLimit]) -> pd.DataFrame:
 
 
 def weighted_mean(rates: list[float], weights: list[int]) -> float:
-    """Return the mean of the known rates; NaN where nothing has a weight. The sum is compensated for rounding.
-
-    Source: W. Kahan, "Further remarks on reducing truncation errors", Communications of the ACM 8, 1965.
-    """
-    whole, lost = 0.0, 0.0
-    for rate, weight in zip(rates, weights, strict=True):
-        if not np.isnan(rate):
-            value = rate * weight - lost
-            lost, whole = (whole + value) - whole - value, whole + value
-    return whole / sum(weights) if sum(weights) else float("nan")
+    """Return the mean of the known rates; NaN where nothing has a weight."""
+    known = [rate * weight for rate, weight in zip(rates, weights, strict=True) if not math.isnan(rate)]
+    return math.fsum(known) / sum(weights) if sum(weights) else math.nan
 
 
 def main_kernels(kernels: GroupedKernels) -> str:
@@ -169,30 +161,28 @@ def kind_of(group: LaunchGroup) -> str:
     return operation_name(group.kind.op)
 
 
-def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it says
-    simulation: Simulation,
-    kernels: GroupedKernels,
-    found: list[KernelLimit],
-    rows: pd.DataFrame,
-    by_limit: dict[str, int],
-    window: Window,
-) -> tuple[Finding, ...]:
-    """Return a note on the kernels that take the time, where kernels take most of the window."""
-    share = kernels.share_of(_busy_ns(simulation.context, kernels), window)
+def _overall(
+    in_window: KernelWindow, found: list[KernelLimit], rows: pd.DataFrame, by_limit: dict[str, int]
+) -> Iterator[Finding]:
+    """Yield a note on the kernels that take the time, where kernels take most of the window."""
+    context, kernels, window = in_window.context, in_window.kernels, in_window.window
+    # Each has a part in the window. What lies before it is cut from its start.
+    start, devices = (taken(each, kernels.rows) for each in (context.operations.start, context.operations.device_id))
+    of_device = [devices == device for device in np.unique(devices)]
+    busy = sum(total(merge(start[mine], start[mine] + kernels.inside[mine])) for mine in of_device)
+    share = kernels.share_of(busy, window)
     if share < LEAST_SHARE:
-        return ()
-    return (
-        make_finding(
-            rule=compute.KERNELS.key,
-            headline=f"Kernels run {units.share(share)} of the time. Kernel time: {main_kernels(kernels)}.",
-            lost_ns=kernels.per_gpu(_beyond_peak(kernels, found)),
-            saving=predict(simulation, partial(_at_peak, kernels, found)),
-            advice=_advice(max(by_limit, key=lambda each: by_limit[each]), simulation.context.trace.gpus),
-            evidence=(*_evidence(rows), *place_lines(simulation.context, kernels.rows, kernels.inside)),
-            device_id=None,
-            window=window,
-            is_note=True,
-        ),
+        return
+    lost = round(float(np.dot(1 - _peak_factors(found), kernels.total_ns.astype(np.float64))))
+    yield make_finding(
+        rule=compute.KERNELS,
+        headline=f"Kernels run {units.share(share)} of the time. Kernel time: {main_kernels(kernels)}.",
+        lost_ns=kernels.per_gpu(lost),
+        saving=predict(in_window.simulation, partial(_at_peak, kernels, found)),
+        advice=_advice(max(by_limit, key=lambda each: by_limit[each]), context.trace.gpus),
+        evidence=(*_evidence(rows), *place_lines(context, kernels.rows, kernels.inside)),
+        window=window,
+        is_note=True,
     )
 
 
@@ -206,16 +196,6 @@ def _advice(limit: str, gpus: Sequence[Gpu]) -> str:
     return ADVICE[limit].format(type="FP8" if has["fp8"] else "INT8", types=types)
 
 
-def _busy_ns(context: TraceContext, kernels: GroupedKernels) -> int:
-    """Return the time in which kernels run, in ns: kernels that run at once count once, those of each GPU apart."""
-    operations, rows = context.operations, kernels.rows
-    # Each has a part in the window. What lies before it is cut from its start.
-    start, devices = taken(operations.start, rows), taken(operations.device_id, rows)
-    mine = [devices == device for device in np.unique(devices)]
-    merged = [merge(start[each], start[each] + kernels.inside[each]) for each in mine]
-    return int(sum((spans.end - spans.start).sum() for spans in merged))
-
-
 def _at_peak(kernels: GroupedKernels, found: list[KernelLimit], simulation: Simulation) -> WhatIf:
     """Return the change "kernels whose rate is known reach the peak of what limits them"."""
     factor = _peak_factors(found)[kernels.code]
@@ -227,11 +207,6 @@ def _at_peak(kernels: GroupedKernels, found: list[KernelLimit], simulation: Simu
 def _peak_factors(found: list[KernelLimit]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     """Return the share of the time of each group that the memory's peak rate needs; 1 where it is not the limit."""
     return np.array([min(each.peak_share_low, 1.0) if each.by == limits.MEMORY else 1.0 for each in found], np.float64)
-
-
-def _beyond_peak(kernels: GroupedKernels, found: list[KernelLimit]) -> int:
-    """Return how much longer kernels take than at the memory's peak rate, where that limits them, in ns."""
-    return round(float(np.dot(1 - _peak_factors(found), kernels.total_ns.astype(np.float64))))
 
 
 def _evidence(rows: pd.DataFrame) -> tuple[str, ...]:
@@ -254,14 +229,13 @@ def _rate(by: str, unit: str, low: float, high: float) -> str:
 
 SECTION = SectionSpec(
     key="compute",
-    title=TITLE,
+    title="Compute",
     run=run,
     about=About.BOTH,
     needs=(tables.KERNELS,),
     of_operations=True,
     place=80,
     group=PageGroup.GPU,
-    on_page_only=True,
     columns={"kernels": "name op limited_by unit peak_share_low peak_share_high known_from total_ns count"},
     kinds={Kind.TEXT: "known_from limited_by unit"},
     units={"peak_share_low": "share", "peak_share_high": "share"},
@@ -282,4 +256,3 @@ SECTION = SectionSpec(
         "main_kernels": "most of it",
     },
 )
-"""The definition of the section."""

@@ -34,9 +34,11 @@ from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.compute.operator_kernels import (
+    USUAL_SHARE,
     OperatorWindow,
     fewer,
     inputs,
+    is_inside,
     memory_rate,
     outputs,
 )
@@ -49,8 +51,6 @@ from nsyswrap.what_if.simulate import Simulation
 
 # Fewer calls of one kind are usual: twin networks, an image at two sizes, a step with a few micro-batches. Ours.
 LEAST_CALLS = 4
-# Share of the memory's peak, and of one that was not measured, that merged work reaches. Source: as in ``misaligned``.
-USUAL_SHARE = 0.60
 SUMS, CASTS = frozenset({"add", "add_"}), frozenset({"copy_", "_to_copy"})
 Amounts = npt.NDArray[np.float64]
 
@@ -96,21 +96,16 @@ def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
     for number, calls in enumerate(repeated.kinds):
         group[list(calls)] = number
     remain = dict(_remain(context, joined, find_rates(context, joined), repeated))
-    count = units.count(repeated.times)
+    count, step = units.count(repeated.times), find_step_memory(context)
+    room = f" There is room for {step.growth} times as much." if step and step.growth else ""
     return found.finding(
         compute.SMALL_BATCHES,
         joined.exact & (np.append(group, -1)[joined.call] >= 0),
         partial(_at_once, joined, group, remain, repeated.times),
         words={"count": count},
-        advice=compute.SMALL_BATCHES.advice.format(count=count) + Wording(_room(context), ""),
+        advice=compute.SMALL_BATCHES.advice.format(count=count) + Wording(room, ""),
         is_usual=True,
     )
-
-
-def _room(context: TraceContext) -> str:
-    """Return in a sentence how much more of a batch fits into the memory; empty where that is not known."""
-    step = find_step_memory(context)
-    return f" There is room for {step.growth} times as much." if step and step.growth else ""
 
 
 def find_repeated(calls: Sequence[OperatorCall]) -> Repeated | None:
@@ -132,7 +127,8 @@ def find_repeated(calls: Sequence[OperatorCall]) -> Repeated | None:
         return None
     count = Counter(map(len, products.values())).most_common(1)[0][0]
     chosen = {key: its for key, its in products.items() if len(its) == count}
-    outer = _around([kind.module for kind, _ in chosen])
+    paths = [kind.module.split(".") for kind, _ in chosen]
+    outer = ".".join(each[0] for each in takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False)))
     shapes = {_sorted(kept[its[0]][weight]) for (_, weight), its in chosen.items()}
     of_kind: dict[CallKind, list[int]] = {}
     sums = []
@@ -144,20 +140,12 @@ def find_repeated(calls: Sequence[OperatorCall]) -> Repeated | None:
     kinds = [
         its[turn :: len(its) // count]
         for kind, its in of_kind.items()
-        if len(its) % count == 0 and kind not in chained and (len(its) == count or _is_inside(kind.module, outer))
+        if len(its) % count == 0
+        and kind not in chained
+        and (len(its) == count or (kind.module and is_inside(kind.module, outer)))
         for turn in range(len(its) // count)
     ]
     return Repeated(count, kinds, sums, kept)
-
-
-def _around(modules: Sequence[str]) -> str:
-    """Return the module that all of some modules are inside of; empty for the model itself."""
-    paths = [each.split(".") for each in modules]
-    return ".".join(each[0] for each in takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False)))
-
-
-def _is_inside(module: str, outer: str) -> bool:
-    return bool(module) and (module == outer or module.startswith(f"{outer}.") or not outer)
 
 
 def _sorted(tensor: Tensor) -> tuple[int, ...]:

@@ -15,12 +15,11 @@ import numpy.typing as npt
 
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.events.operations import streams_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.kernel_findings import find_if_costly
+from nsyswrap.sections.compute.kernel_findings import KernelWindow
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.sections.compute.limits import is_matrix
 from nsyswrap.sections.occupancy import FEW_BLOCKS
@@ -39,23 +38,11 @@ LARGE_TILE = 256 * 128
 _TILE = re.compile(r"(?:tilesize|_)(\d{1,3})x(\d{1,3})(?=x\d|_)")
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: KernelWindow) -> tuple[Finding, ...]:
     """Return a finding where equal small products that follow one another take enough of the window."""
-    following = runs(simulation.context, kernels)
-    mine = following > 1
-    lost = int(kernels.inside[mine].sum())
-    return find_if_costly(
-        rule=compute.SMALL_MATRICES.key,
-        headline=compute.SMALL_MATRICES.headline,
-        lost_ns=lost,
-        change=partial(_batched, kernels, following),
-        advice=compute.SMALL_MATRICES.advice,
-        evidence=partial(_evidence, kernels, following),
-        chosen=mine,
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
-    )
+    following = runs(found.context, found.kernels)
+    change, evidence = partial(_batched, found.kernels, following), partial(_evidence, found.kernels, following)
+    return found.finding_on(compute.SMALL_MATRICES, following > 1, change, evidence)
 
 
 def is_small(group: LaunchGroup, mean_ns: float) -> bool:
@@ -89,7 +76,7 @@ def runs(context: TraceContext, kernels: GroupedKernels) -> npt.NDArray[np.int64
     counted = np.flatnonzero(~part[kernels.code])
     rows = kernels.rows[counted]
     stream, device = streams_of(context.trace, context.operations, rows), context.operations.device_id[rows]
-    order: Indices = np.lexsort((context.operations.start[rows], stream, device.astype(np.int64)))
+    order = np.lexsort((context.operations.start[rows], stream, device.astype(np.int64)))
     code, stream, device = kernels.code[counted][order], stream[order], device[order]
     new = (np.diff(code) != 0) | (np.diff(stream) != 0) | (np.diff(device) != 0)
     run = np.cumsum(np.append(True, new)) - 1

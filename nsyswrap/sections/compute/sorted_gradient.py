@@ -25,6 +25,7 @@ from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.operator_kernels import (
+    USUAL_SHARE,
     OperatorWindow,
     fewer,
     inputs,
@@ -33,8 +34,6 @@ from nsyswrap.sections.compute.operator_kernels import (
 
 LOOKUPS = frozenset({"embedding_dense_backward", "_embedding_bag_dense_backward", "_index_put_impl_", "index_put_"})
 SORT = "RadixSort"
-# Share of the memory's peak that the additions reach. Source: as for misaligned products, in ``misaligned``.
-USUAL_SHARE = 0.60
 # A row is read, and its place is read and written.
 MOVED = 3
 ADDITIONS = frozenset({"index_add", "index_add_", "scatter_add", "scatter_add_"})
@@ -78,17 +77,12 @@ def _gradient(call: OperatorCall) -> Tensor:
 
 def _remain(context: TraceContext, joined: JoinedKernels, sorting: list[int]) -> Iterator[tuple[int, float]]:
     """Yield for each call the share of its time that the additions take; all of it where that is not known."""
-    rate = _pace(joined) or memory_rate(context) * USUAL_SHARE
+    others = [_moved(joined, at) for at, each in enumerate(joined.calls) if plain(each.name) in ADDITIONS]
+    their_ns = sum(ns for _, ns in others)
+    rate = (sum(moved for moved, _ in others) / their_ns if their_ns else 0.0) or memory_rate(context) * USUAL_SHARE
     for at in sorting:
         moved, own = _moved(joined, at)
         yield at, min(moved / rate / max(own, 1), 1.0) if rate else 1.0
-
-
-def _pace(joined: JoinedKernels) -> float:
-    """Return how many bytes in a ns other additions of the program move; 0 without any."""
-    found = [_moved(joined, at) for at, each in enumerate(joined.calls) if plain(each.name) in ADDITIONS]
-    own = sum(ns for _, ns in found)
-    return sum(moved for moved, _ in found) / own if own else 0.0
 
 
 def _moved(joined: JoinedKernels, at: int) -> tuple[float, int]:

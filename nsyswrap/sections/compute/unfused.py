@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.operations import streams_of
 from nsyswrap.loop.context import TraceContext
@@ -28,16 +27,13 @@ from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.attention_by_parts import by_parts
 from nsyswrap.sections.compute.functions_by_parts import parts_of_functions
-from nsyswrap.sections.compute.kernel_findings import find_if_costly
-from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, by_name
-from nsyswrap.sections.compute.operator_kernels import OperatorWindow, find_operators
+from nsyswrap.sections.compute.kernel_findings import Flags, KernelWindow
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, costliest_names
+from nsyswrap.sections.compute.operator_kernels import OperatorWindow, find_operators, shortened
 from nsyswrap.sections.compute.passed_tensors import chains_of, saved_shares
-from nsyswrap.sections.places import LISTED
 from nsyswrap.sections.severity import NOTE_SHARE
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import blocks
-from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
@@ -45,7 +41,6 @@ from nsyswrap.what_if.simulate import Simulation
 # What torch.compile puts into one kernel with elementwise operators. Source: the scheduler of torch/_inductor.
 FUSABLE = frozenset({"elementwise", "reduction", "norm", "softmax", "random", "loss"})
 Shares = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -83,22 +78,13 @@ class Chains:
     links: int
 
 
-def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+def find_findings(found: KernelWindow) -> tuple[Finding, ...]:
     """Return a finding where chains of elementwise kernels take enough of the window."""
-    if simulation.context.xray is not None and (found := find_operators(simulation, kernels, window)) is not None:
-        return _of_operators(found)
-    chains = find_chains(simulation.context, kernels)
-    return find_if_costly(
-        rule=compute.UNFUSED.key,
-        headline=compute.UNFUSED.headline,
-        lost_ns=int(kernels.inside[chains.linked].sum()),
-        change=partial(_fused, kernels, chains),
-        advice=compute.UNFUSED.advice,
-        evidence=partial(_evidence, kernels, chains),
-        simulation=simulation,
-        kernels=kernels,
-        window=window,
-    )
+    if found.context.xray is not None and (operators := find_operators(found)) is not None:
+        return _of_operators(operators)
+    chains = find_chains(found.context, found.kernels)
+    change, evidence = partial(_fused, found.kernels, chains), partial(_evidence, found.kernels, chains)
+    return found.finding_on(compute.UNFUSED, chains.linked, change, evidence)
 
 
 def _of_operators(found: OperatorWindow) -> tuple[Finding, ...]:
@@ -107,7 +93,9 @@ def _of_operators(found: OperatorWindow) -> tuple[Finding, ...]:
     What a compiler makes of a chain is known once it was measured; until then it is a note.
     """
     context, kernels, joined = found.context, found.kernels, found.joined
-    chains = find_passed(context, kernels, joined)
+    # The optimizer and functions by parts have findings of their own, and are left out.
+    shares, passed = saved_shares(context, joined, _fusable(context, kernels, joined))
+    chains = Chains(shares > 0, shares, passed)
     own_ns = np.rint(joined.own_ns * chains.saved).astype(np.int64)
     if kernels.share_of(int(own_ns[chains.linked].sum()), found.window) < NOTE_SHARE:
         # What the launches of a short chain cost is a finding on launches.
@@ -125,15 +113,6 @@ def _of_operators(found: OperatorWindow) -> tuple[Finding, ...]:
         is_usual=True,
         if_measured=True,
     )
-
-
-def find_passed(context: TraceContext, kernels: GroupedKernels, joined: JoinedKernels) -> Chains:
-    """Return what fusion saves by the tensors that operators pass on.
-
-    The optimizer and functions by parts have findings of their own, and are left out.
-    """
-    shares, passed = saved_shares(context, joined, _fusable(context, kernels, joined))
-    return Chains(shares > 0, shares, passed)
 
 
 def _fusable(context: TraceContext, kernels: GroupedKernels, joined: JoinedKernels) -> Flags:
@@ -156,7 +135,12 @@ def _candidates(
 def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
     """Return the links between kernels; those of the optimizer have a finding of their own and are left out."""
     members, rows, start, end = _members(kernels), kernels.rows, context.operations.start, context.operations.end
-    order, queue = _in_queues(context, rows)
+    # The operations are sorted by start, so those of each queue are in order.
+    codes, first = tables.groups(
+        [context.operations.device_id[rows], streams_of(context.trace, context.operations, rows)]
+    )
+    queue = codes.astype(np.min_scalar_type(-1 - len(first)))
+    order = np.argsort(queue, kind="stable")
     saved = np.zeros(len(rows))
     linked, links = np.zeros(len(rows), np.bool_), 0
     # Some kernels at a time, each with the one after it.
@@ -166,9 +150,14 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
         usable = context.phase_of_operations[rows[mine]] != context.phases.code(OPTIMIZER)
         usable &= members.fusable[kernels.code[mine]]
         link = usable[:-1] & usable[1:] & (np.diff(queue[mine]) == 0)
-        link, written, read = _linked(members, link, length, kernels.code[mine])
-        saved[mine[:-1]] += np.where(link, written, 0)
-        saved[mine[1:]] += np.where(link, read, 0)
+        before, after = kernels.code[mine[:-1]], kernels.code[mine[1:]]
+        is_known, next_known = members.known[before], members.known[after]
+        agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
+        link &= (is_known & next_known & agree) | (is_known ^ next_known)
+        # Where one kernel's tensors are not known, it takes as long for the tensor as the other one does.
+        written, read = length[:-1] * members.written[before], length[1:] * members.read[after]
+        saved[mine[:-1]] += np.where(link, np.minimum(np.where(is_known, written, read), length[:-1]), 0)
+        saved[mine[1:]] += np.where(link, np.minimum(np.where(next_known, read, written), length[1:]), 0)
         linked[mine[:-1]] |= link
         linked[mine[1:]] |= link
         links += int(link.sum())
@@ -177,38 +166,6 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
         saved[some] = np.minimum(saved[some] / length, 1.0)
         linked[some] &= members.known[kernels.code[some]]
     return Chains(linked, saved, links)
-
-
-def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
-    """Return the order of some kernels by queue, then by start, and the number of the queue of each."""
-    # The operations are sorted by start, so those of each queue are in order.
-    found, first = tables.groups(
-        [context.operations.device_id[rows], streams_of(context.trace, context.operations, rows)]
-    )
-    queue = found.astype(np.min_scalar_type(-1 - len(first)))
-    return np.argsort(queue, kind="stable"), queue
-
-
-def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices) -> tuple[Flags, Shares, Shares]:
-    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does."""
-    before, after = code[:-1], code[1:]
-    both = members.known[before] & members.known[after]
-    agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
-    one = members.known[before] ^ members.known[after]
-    return neighbours & ((both & agree) | one), *_traffic(members, length, before, after)
-
-
-def _traffic(members: _Members, length: Shares, before: Indices, after: Indices) -> tuple[Shares, Shares]:
-    """Return the time in which the tensor between two kernels is written and read, in ns.
-
-    Where one kernel's tensors are not known, it takes as long for the tensor as the other one does.
-    """
-    first, second = length[:-1], length[1:]
-    written, read = first * members.written[before], second * members.read[after]
-    return (
-        np.minimum(np.where(members.known[before], written, read), first),
-        np.minimum(np.where(members.known[after], read, written), second),
-    )
 
 
 def _members(kernels: GroupedKernels) -> _Members:
@@ -242,20 +199,10 @@ def _fused(kernels: GroupedKernels, chains: Chains, simulation: Simulation) -> W
     rows, factor = kernels.rows[ran], 1 - chains.saved[ran]
     # With 0 an operation is removed. Rounding must not keep one that passes all its tensors on.
     factor = np.where(factor < 1e-9, 0.0, factor)  # noqa: PLR2004 - far below one part of a kernel
-    change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
-    return WhatIf(change, "a fused chain neither writes nor reads the tensors between its kernels")
+    assumed = "a fused chain neither writes nor reads the tensors between its kernels"
+    return shortened(simulation, rows, factor, assumed)
 
 
 def _evidence(kernels: GroupedKernels, chains: Chains) -> tuple[str, ...]:
-    code, names = by_name(kernels)
-    mine = code[kernels.code[chains.linked]]
-    total, count = np.bincount(mine, kernels.inside[chains.linked], len(names)), np.bincount(mine, minlength=len(names))
-    costliest = np.argsort(-total, kind="stable")[:LISTED]
-    return (
-        f"{units.count(chains.links)} pairs of kernels follow one another and can be fused",
-        *(
-            f"{units.duration(int(total[each]))} in {units.counted(int(count[each]), 'launch')} of {names[each]}"
-            for each in costliest
-            if total[each]
-        ),
-    )
+    said = f"{units.count(chains.links)} pairs of kernels follow one another and can be fused"
+    return (said, *costliest_names(kernels, chains.linked))

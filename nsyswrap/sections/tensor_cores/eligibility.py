@@ -1,6 +1,6 @@
 """The reason why each kernel that is eligible for tensor cores did not use them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,11 +146,8 @@ def not_used(kernels: ClassifiedKernels, phases: Phases) -> pd.DataFrame:
 def reason(found: Classification, capability: Capability | None, *, beside_half: bool, tf32_works: bool) -> str:
     """Return why an eligible kernel did not use tensor cores: the first key of ``REASONS`` that holds.
 
-    Args:
-        found: Classification of the kernel's name.
-        capability: Compute capability of its GPU; None where it is unknown.
-        beside_half: Whether the same phase also multiplies in half precision.
-        tf32_works: Whether the same operation runs in TF32 elsewhere in the window, on the same kind of GPU.
+    ``beside_half`` says whether the same phase also multiplies in half precision, ``tf32_works`` whether the same
+    operation runs in TF32 elsewhere in the window, on the same kind of GPU.
     """
     if found.op in BOUND_BY_MEMORY:
         return BOUND_BY_MEMORY[found.op]
@@ -194,11 +191,8 @@ def on_tensor_cores(kernels: ClassifiedKernels, rows: Indices, simulation: Simul
     half = np.isin(kernels.phase, list(_phases_with_half(kernels)))
     most = np.where(half, in_half, tf32)
     improvable = most > 1
-    what = faster(
-        rows[improvable],
-        1 / most[improvable],
-        "those kernels are faster by the ratio of the GPU's peak rates",
-    )
+    assumed = "those kernels are faster by the ratio of the GPU's peak rates"
+    what = faster(rows[improvable], 1 / most[improvable], assumed)
     full = np.array([found.precision == "fp32" for found, _ in kinds], bool)[kernels.code]
     return with_alternatives(simulation, what, rows, kernels.duration, improvable & full & ~half, in_tf32)
 
@@ -217,39 +211,30 @@ def find_findings(  # noqa: PLR0913, PLR0917 - what the finding is about, and wh
     saving: Callable[[], Saving],
     window: Window,
     places: Callable[[], tuple[str, ...]],
-) -> tuple[Finding, ...]:
-    """Return one finding where improvable kernels take at least 5 % of kernel time, with the main reason.
+) -> Iterator[Finding]:
+    """Yield one finding where improvable kernels take at least 5 % of kernel time, with the main reason.
 
-    Args:
-        table: Result of ``not_used``.
-        total: Kernel time by verdict, in ns.
-        gpus: Number of GPUs that ran the kernels.
-        saving: Returns the predicted saving; called only where there is a finding.
-        window: Window of the kernels.
-        places: Returns where the program launches those that tensor cores make faster; called as ``saving`` is.
+    ``table`` is the result of ``not_used``. ``places`` names where the program launches those that tensor cores make
+    faster; only a finding needs it.
     """
     improvable = table[table["reason"].map(lambda name: REASONS[name].can_be_faster).astype(bool)]
     lost, whole = int(improvable["total_ns"].sum()), sum(total.values())
     if not whole or lost / whole < ELIGIBLE_SHARE:
-        return ()
+        return
     by_reason = improvable.groupby("reason", sort=True)["total_ns"].sum().sort_values(ascending=False, kind="stable")
     main, of_main = str(by_reason.index[0]), int(by_reason.iloc[0])
     part = "" if len(by_reason) == 1 else f" {units.share(of_main / lost)} of it"
     share = units.share(lost / whole)
-    return (
-        make_finding(
-            rule=tensor_cores.NOT_USED.key,
-            headline=f"{share} of kernel time is matrix work beside the tensor cores,{part} because "
-            f"{REASONS[main].words}.",
-            lost_ns=round(lost / gpus),
-            saving=saving(),
-            advice=REASONS[main].advice,
-            evidence=(*_evidence(improvable, by_reason, total), *places()),
-            device_id=None,
-            window=window,
-            usual_share=lost / whole,
-            worst=Severity.WARNING,
-        ),
+    yield make_finding(
+        rule=tensor_cores.NOT_USED,
+        headline=f"{share} of kernel time is matrix work beside the tensor cores,{part} because {REASONS[main].words}.",
+        lost_ns=round(lost / gpus),
+        saving=saving(),
+        advice=REASONS[main].advice,
+        evidence=(*_evidence(improvable, by_reason, total), *places()),
+        window=window,
+        usual_share=lost / whole,
+        worst=Severity.WARNING,
     )
 
 

@@ -83,7 +83,13 @@ class NcuLaunch:
         """Return whether the launch executed matrix instructions."""
         if self.opcodes:
             return Proof.USED if self.matrix_opcodes else Proof.UNUSED
-        return self._by_counters()
+        active, mma = self.pipe_active, self._mma()
+        total = sum(self._value(name) or 0 for name in MMA_METRICS)
+        if active is None or not any(self._value(name) is not None for name in MMA_METRICS):
+            return Proof.OPEN
+        if mma <= (1 - CLEAR_PART) * total:
+            return Proof.UNUSED
+        return Proof.USED if active >= CLEAR_ACTIVITY else Proof.OPEN
 
     @property
     def matrix_opcodes(self) -> dict[str, int]:
@@ -124,16 +130,6 @@ class NcuLaunch:
         if active is None:
             return "nothing counted"
         return f"tensor pipe {active:.1%} active, {self._mma():,.0f} instructions but HFMA2"
-
-    def _by_counters(self) -> Proof:
-        """Return the proof by the counters of the pipe; "used" and "unused" need clear values of both."""
-        active, mma = self.pipe_active, self._mma()
-        total = sum(self._value(name) or 0 for name in MMA_METRICS)
-        if active is None or not any(self._value(name) is not None for name in MMA_METRICS):
-            return Proof.OPEN
-        if mma <= (1 - CLEAR_PART) * total:
-            return Proof.UNUSED
-        return Proof.USED if active >= CLEAR_ACTIVITY else Proof.OPEN
 
     def _mma(self) -> float:
         """Return the instructions of the pipe without half-precision arithmetic, which some counters include."""

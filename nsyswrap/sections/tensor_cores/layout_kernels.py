@@ -68,7 +68,7 @@ def find_findings(
     )
     return (
         make_finding(
-            rule=tensor_cores.LAYOUT.key,
+            rule=tensor_cores.LAYOUT,
             headline=tensor_cores.LAYOUT.headline.format(share=share),
             lost_ns=lost,
             saving=predict(simulation, what),
@@ -77,7 +77,6 @@ def find_findings(
                 *costliest,
                 *place_lines(simulation.context, rows[mine], kernels.duration[mine]),
             ),
-            device_id=None,
             window=window,
             is_note=converts_back,
         ),

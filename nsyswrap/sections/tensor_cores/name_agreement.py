@@ -176,12 +176,7 @@ def compare(
 ) -> Agreement:
     """Return each kernel of a capture, its name compared with the measurement.
 
-    Args:
-        launches: ``kernel_launches`` of the capture.
-        measured: The launches that ncu measured.
-        capability: Compute capability of the GPU; None where unknown.
-        learned: Rules from files, which come before our own.
-        tensor_cores: Whether the GPU has tensor cores.
+    ``launches`` are ``kernel_launches`` of the capture; learned rules are those from files, before our own.
     """
     by_spelling: dict[str, list[NcuLaunch]] = {}
     for launch in measured:
@@ -216,9 +211,7 @@ def missed(agreement: Agreement, choice: KernelChoice) -> tuple[str, ...]:
 def rules_from(agreement: Agreement, source: str) -> tuple[NameRule, ...]:
     """Return a rule for each kernel whose name did not show the verdict, or whose verdict by name was wrong.
 
-    Args:
-        agreement: The names compared with the hardware.
-        source: Origin of the measurement, such as ``Nsight Compute 2025.3.1 on NVIDIA H100``.
+    The source is the origin of the measurement, such as ``Nsight Compute 2025.3.1 on NVIDIA H100``.
     """
     return tuple(
         NameRule(

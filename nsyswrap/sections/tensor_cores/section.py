@@ -8,7 +8,7 @@ SMs were active. A name shows that a kernel uses them at all. So the counter can
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 
 import numpy as np
@@ -99,9 +99,13 @@ def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, un
     operations, own = context.operations, find_own_windows(context, window)
     graphs = operations.from_table(tables.GRAPHS)
     compute = np.flatnonzero(operations.kind == COMPUTE)
+    counters: dict[int, CounterSamples] = {}
+    for each in context.counter_samples:
+        if each.name.startswith(COUNTER) and SHARED_WITH not in each.name:
+            counters.setdefault(each.device_id, each)
     found = []
     for device in np.unique(operations.device_id[compute]).tolist():
-        samples = next(_of_tensor_cores(context, device), None)
+        samples = counters.get(device)
         if samples is None:
             return None
         part = own.on(device)
@@ -120,24 +124,9 @@ def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, un
                 possible_ns=overlap(sampled, union(sure, maybe)),
             )
         )
-    return _sum(found) if any(each.kernel_ns for each in found) else None
-
-
-def _sum(parts: list[TensorWork]) -> TensorWork:
-    return TensorWork(
-        active_ns=sum(part.active_ns for part in parts),
-        least_ns=sum(part.least_ns for part in parts),
-        rounding_ns=sum(part.rounding_ns for part in parts),
-        kernel_ns=sum(part.kernel_ns for part in parts),
-        tensor_ns=sum(part.tensor_ns for part in parts),
-        possible_ns=sum(part.possible_ns for part in parts),
-    )
-
-
-def _of_tensor_cores(context: TraceContext, device: int) -> Iterator[CounterSamples]:
-    for samples in context.counter_samples:
-        if samples.device_id == device and samples.name.startswith(COUNTER) and SHARED_WITH not in samples.name:
-            yield samples
+    if not any(each.kernel_ns for each in found):
+        return None
+    return TensorWork(*map(sum, zip(*map(astuple, found), strict=True)))
 
 
 def _running(context: TraceContext, rows: Indices, window: Window) -> Spans:
@@ -211,10 +200,8 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     layout = layout_kernels.find_findings(simulation, kernels, rows, gpus, together)
     advice = (*find_findings(unused, total, gpus, saving, together, places), *layout)
     counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
-    return Section(
-        key="tensor_cores",
-        title="Tensor cores",
-        window=window,
+    return SECTION.made(
+        window,
         facts=(
             Fact("kernel_ns", whole, "ns"),
             Fact("tensor_ns", tensor, "ns"),
@@ -281,6 +268,7 @@ SECTION = SectionSpec(
     about=About.BOTH,
     of_operations=True,
     place=50,
+    on_page_only=False,
     group=PageGroup.GPU,
     columns={
         "kernels": "name verdict precision library op total_ns count",

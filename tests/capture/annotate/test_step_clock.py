@@ -153,4 +153,4 @@ def test_a_process_that_ends_after_the_run_gets_a_warning(
     clock.push("step 1")
     clock.pop()
     clock.write(str(tmp_path / "gone"))
-    assert capsys.readouterr().err.startswith("nsyswrap: annotate: the times of ranges cannot be written: ")
+    assert capsys.readouterr().err.startswith("nsyswrap: annotate: cannot write to ")

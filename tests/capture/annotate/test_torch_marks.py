@@ -79,18 +79,6 @@ def test_optimizer_steps_end_steps_in_each_python(python: tuple[int, int], heard
     assert heard(python, STEPS) == ["+step 1", "-step 1", "+step 2"]
 
 
-ONE = """
-import torch
-optimizer = torch.optim.Optimizer()
-for _ in range(2): optimizer.step()
-"""
-
-
-@pytest.mark.parametrize("python", PYTHONS)
-def test_the_steps_of_one_optimizer_end_steps(python: tuple[int, int], heard: Started) -> None:
-    assert heard(python, ONE) == ["+step 1", "-step 1", "+step 2"]
-
-
 HOOKS = """
 import torch
 from torch.optim import optimizer

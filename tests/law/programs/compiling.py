@@ -1,7 +1,7 @@
 """Programs that compile with torch.compile."""
 
 import torch
-from program import digest, failing, run, train
+from program import digest, run, train
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -15,13 +15,6 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.first(x).relu()
-
-
-class Breaking(Net):
-    def forward(self, x):
-        y = self.first(x)
-        torch._dynamo.graph_break()
-        return self.first(y).relu()
 
 
 def seeded(kind=Net):
@@ -38,11 +31,6 @@ def graphs():
 def program_own_class_first():
     model = torch.compile(seeded(), backend="eager")
     print(digest(model(X)))
-    graphs()
-
-
-def program_fullgraph():
-    print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
     graphs()
 
 
@@ -63,14 +51,6 @@ def program_training_first_then_compile():
     print(digest(model))
     print(digest(torch.compile(model.eval(), backend="eager", fullgraph=True)(X)))
     graphs()
-
-
-def program_graph_breaks():
-    model = torch.compile(seeded(Breaking), backend="eager")
-    print(digest(model(X)))
-    graphs()
-    with failing():
-        torch.compile(seeded(Breaking), backend="eager", fullgraph=True)(X)
 
 
 def program_compiled_step_function():
@@ -100,15 +80,6 @@ def program_compiled_optimizer_and_module_calls():
     model.first.register_forward_hook(lambda _module, _inputs, output: output + 1)
     model.register_forward_pre_hook(lambda _module, inputs: (inputs[0] * 2,))
     print(digest(torch.compile(model, backend="eager", fullgraph=True)(X)))
-    graphs()
-
-
-def program_compile_after_profiler():
-    from torch.profiler import profile
-
-    with profile(with_stack=True, with_modules=True):
-        seeded()(X)
-    print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
     graphs()
 
 

@@ -112,28 +112,6 @@ def program_own_class_compiled_first():
     print(digest(torch.compile(Net(), backend="eager")(torch.ones(2, 4))))
 
 
-def program_training_then_compiled():
-    import torch
-
-    print(digest(train()))
-    compiled = torch.compile(linear(), backend="aot_eager", fullgraph=True)
-    print(digest(compiled(torch.ones(2, 4))))
-    print(dict(torch._dynamo.utils.counters["stats"]))
-
-
-def program_profiled_then_compiled():
-    import torch
-    from torch.profiler import profile
-
-    model = linear()
-    with profile(with_stack=True, with_modules=True):
-        model(torch.ones(2, 4))
-    torch.compile(model, backend="eager")(torch.ones(2, 4))
-    with profile(with_stack=True, with_modules=True) as found:
-        model(torch.ones(2, 4))
-    print(sorted({each.key for each in found.key_averages() if each.key.startswith("aten")}))
-
-
 def program_parts_that_training_imports():
     """Nothing is imported earlier than without marks: the compiler takes seconds."""
     import torch
@@ -184,20 +162,6 @@ def program_import_in_a_thread():
         each.start()
         each.join()
     print(results)
-
-
-def program_import_in_two_threads_at_once():
-    def work():
-        importlib.import_module("torch")
-        results.append("torch" in sys.modules)
-
-    results = []
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    print(results, gradients())
 
 
 def program_lazy_import():

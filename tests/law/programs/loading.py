@@ -124,22 +124,5 @@ def program_own_loaders():
     print(len(loader), Own.__iter__.__qualname__, sorted(vars(Own)))
 
 
-def program_training_in_worker():
-    """A data set that uses a model and its gradients."""
-    from torch import nn
-
-    class Adversarial(Squares):
-        def __getitem__(self, index):
-            torch.manual_seed(index)
-            model = nn.Linear(4, 1)
-            x = torch.ones(4, requires_grad=True)
-            model(x).sum().backward()
-            return x.grad
-
-    torch.set_num_threads(1)
-    show(DataLoader(Adversarial(3), num_workers=1))
-    show(DataLoader(Adversarial(3)))
-
-
 if __name__ == "__main__":
     run(globals())

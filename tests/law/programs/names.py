@@ -42,20 +42,6 @@ def program_attributes_of_classes():
         )
 
 
-def program_attributes_of_instances():
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.Adam(model.parameters())
-    train(model, optimizer)
-    loader = DataLoader(TensorDataset(torch.ones(4, 1)))
-    batches = iter(loader)
-    next(batches)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
-    scaler = torch.amp.GradScaler("cpu")
-    for value in (model, optimizer, loader, batches, scheduler, scaler):
-        print(type(value).__name__, sorted(vars(value)))
-    print(sorted(vars(model.weight)), sorted(vars(torch.ones(1))))
-
-
 def program_own_hooks_in_instances():
     """The hooks that a program's own objects have are those of the program."""
     model = nn.Linear(4, 2)

@@ -1,12 +1,11 @@
 """Programs that pickle or copy modules, optimizers and functions of torch."""
 
-import copy
 import functools
 import pickle
 import pickletools
 
 import torch
-from program import digest, run, train
+from program import run
 from torch import nn
 
 
@@ -29,29 +28,6 @@ def program_functions_of_torch():
 def program_methods_of_torch():
     for method in (nn.Module.__call__, nn.Module.to, torch.optim.SGD.step, torch.optim.Optimizer.zero_grad):
         print(references(method) is method)
-
-
-def program_modules_and_optimizers():
-    model = train()
-    print(digest(references(model)))
-    optimizer = torch.optim.AdamW(model.parameters())
-    train(model, optimizer)
-    restored = references(optimizer)
-    print(digest(restored.state_dict()), sorted(vars(restored)))
-    references(torch.optim.lr_scheduler.StepLR(optimizer, 2).state_dict())
-    references(nn.CrossEntropyLoss(label_smoothing=0.1))
-
-
-def program_deepcopies():
-    model = train()
-    optimizer = torch.optim.Adam(model.parameters())
-    train(model, optimizer)
-    again, other = copy.deepcopy((model, optimizer))
-    train(again, other)
-    train(model, optimizer)
-    print(digest(model), digest(again), digest(other.state_dict()))
-    scheduler = copy.deepcopy(torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10))
-    print(sorted(vars(scheduler)), scheduler.last_epoch)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Programs whose warnings, tracebacks and logs name files and lines, and programs that read their caller."""
 
 import sys
-import traceback
 import warnings
 
 import torch
@@ -20,24 +19,6 @@ class Failing(nn.Module):
         raise ValueError(f"cannot use {tuple(x.shape)}")
 
 
-class FailingData(Dataset):
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, index):
-        raise KeyError(index)
-
-
-class FailingGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(context, x):
-        return x * 2
-
-    @staticmethod
-    def backward(context, gradient):
-        raise ValueError("no gradient")
-
-
 def frames(skip=1):
     """Return the functions that called, with the last part of the paths of their files, innermost first."""
     found = []
@@ -52,10 +33,6 @@ def program_error_in_forward():
     nn.Sequential(nn.Linear(4, 4), Failing())(X)
 
 
-def program_error_in_backward():
-    FailingGradient.apply(nn.Linear(4, 4)(X)).sum().backward()
-
-
 def program_error_in_optimizer_step():
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -64,52 +41,10 @@ def program_error_in_optimizer_step():
     optimizer.step()
 
 
-def program_error_in_step_of_own_optimizer():
-    class Own(torch.optim.SGD):
-        def step(self, closure=None):
-            super().step(closure)
-            raise OSError("disk full")
-
-    model = nn.Linear(4, 2)
-    Own(model.parameters(), lr=0.1).step()
-
-
-def program_error_in_dataset():
-    next(iter(DataLoader(FailingData())))
-
-
-def program_error_in_worker():
-    """The traceback of the worker is part of the text of the error."""
-    next(iter(DataLoader(FailingData(), num_workers=1)))
-
-
-def program_error_in_hooks():
-    model = nn.Linear(4, 4)
-
-    def hook(*_arguments):
-        raise RuntimeError("the hook failed")
-
-    for register in (model.register_forward_pre_hook, model.register_forward_hook, model.register_full_backward_hook):
-        handle = register(hook)
-        try:
-            model(X).sum().backward()
-        except RuntimeError:
-            traceback.print_exc()
-        handle.remove()
-
-
 def program_warning_of_module_to():
     warnings.simplefilter("always")
     nn.Linear(4, 2).to(torch.complex64)
     nn.Linear(4, 2).to(device="cpu", dtype=torch.complex64)
-
-
-def program_warning_of_scheduler_order():
-    warnings.simplefilter("always")
-    optimizer = torch.optim.SGD(nn.Linear(4, 2).parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-    scheduler.step()
-    scheduler.step(epoch=2)
 
 
 def program_warnings_of_the_program():

@@ -31,13 +31,6 @@ def train_without_seed(model, steps=4):
     return digest(model)
 
 
-def save(path):
-    """Train and save in a child, and return the digest."""
-    model = train()
-    torch.save(model.state_dict(), path)
-    return digest(torch.load(path))
-
-
 def in_ranks(function, count=2):
     """Run a function in forked ranks that use gloo through a file."""
     torch.multiprocessing.start_processes(function, (count, f"{os.getcwd()}/store"), count, start_method="fork")
@@ -89,30 +82,12 @@ def rank_of_fsdp(rank, count, store):
     dist.destroy_process_group()
 
 
-def rank_of_checkpoint(rank, count, store):
-    import torch.distributed.checkpoint as dcp
-
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count)
-    model = train(linear())
-    dcp.save({"model": model.state_dict()}, checkpoint_id="saved")
-    values = {"model": nn.Linear(4, 2).state_dict()}
-    dcp.load(values, checkpoint_id="saved")
-    with open(f"rank{rank}.txt", "w") as file:
-        print(rank, digest(values), sorted(os.listdir("saved")), file=file)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
 def program_ranks_of_ddp():
     in_ranks(rank_of_ddp)
 
 
 def program_ranks_of_fsdp():
     in_ranks(rank_of_fsdp)
-
-
-def program_ranks_save_a_checkpoint():
-    in_ranks(rank_of_checkpoint)
 
 
 def program_threads_train_at_once():
@@ -175,11 +150,6 @@ def program_interrupt_in_forward():
     model(X)
 
 
-def program_terminated_in_training():
-    print("before", train_without_seed(linear()), flush=True)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def program_killed_in_training():
     print("before", train_without_seed(linear()), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -191,12 +161,6 @@ def program_exit_in_forward():
             sys.exit(7)
 
     Leaving()(X)
-
-
-def program_exit_in_a_hook():
-    model = linear()
-    model.register_forward_hook(lambda *_: sys.exit("a message"))
-    model(X)
 
 
 def program_immediate_exit():

@@ -3,7 +3,7 @@
 import random
 
 import torch
-from program import digest, failing, run, train
+from program import digest, run, train
 from torch import nn
 
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -67,15 +67,6 @@ def program_grad_scaler():
         print(scaler.step(optimizer), scaler.get_scale())
         scaler.update()
     print(digest(model), scaler.state_dict())
-
-
-def program_autocast():
-    model = net()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = model(X)
-        print(y.dtype, torch.is_autocast_enabled("cpu"), model[0](X).dtype, nn.functional.softmax(y, 1).dtype)
-    y.float().sum().backward()
-    print(digest(y), digest(*(each.grad for each in model.parameters())))
 
 
 def program_accumulation_and_clipping():
@@ -195,34 +186,6 @@ def program_optimizer_step_inside_forward():
     model = Adapting()
     with torch.no_grad():
         print(digest(model(X)), digest(model(X)), digest(inner))
-
-
-def program_inference_and_evaluation():
-    model = net(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2))
-    with torch.inference_mode():
-        y = model(X)
-    print(y.is_inference(), digest(y))
-    with torch.no_grad():
-        print(model(X).requires_grad, digest(model.eval()(X)))
-    with failing():
-        y.sum().backward()
-    with failing():
-        (y * torch.ones(1, requires_grad=True)).sum().backward()
-
-
-def program_saved_and_continued():
-    model = linear()
-    optimizer = torch.optim.AdamW(model.parameters())
-    train(model, optimizer)
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}, "c.pt")
-    found = torch.load("c.pt")
-    other = nn.Linear(4, 2)
-    other.load_state_dict(found["model"])
-    again = torch.optim.AdamW(other.parameters())
-    again.load_state_dict(found["optimizer"])
-    print(digest(train(other, again)) == digest(train(model, optimizer)), digest(other), digest(found["rng"]))
-    mapped = torch.load("c.pt", mmap=True, map_location=lambda storage, _place: storage)
-    print(digest(mapped["model"]), sorted(mapped["optimizer"]["state"][0]))
 
 
 if __name__ == "__main__":

@@ -2,19 +2,17 @@
 
 import cProfile
 import gc
-import json
 import os
 import pstats
 import sys
 import threading
-import tracemalloc
 import weakref
 from contextlib import suppress
 
 import torch
 from program import digest, need, run, train
 from torch import nn
-from torch.profiler import ProfilerActivity, profile, schedule
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, TensorDataset
 
 X = torch.ones(2, 4)
@@ -35,12 +33,6 @@ def work():
     return model
 
 
-def names(found):
-    return [
-        event.name for event in sorted(found.events(), key=lambda each: (each.time_range.start, -each.time_range.end))
-    ]
-
-
 def counts(found):
     return sorted((each.key, each.count) for each in found.key_averages())
 
@@ -56,19 +48,6 @@ def program_profiler_with_stack():
     print(os.path.exists("stacks.txt"))
 
 
-def program_profiler_schedule():
-    ready = []
-    with profile(
-        activities=CPU,
-        schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
-        on_trace_ready=lambda found: ready.append(names(found)),
-    ) as found:
-        for _ in range(5):
-            train(steps=1)
-            found.step()
-    print(len(ready), [name for name in ready[0] if "Step" in name or "Optimizer" in name])
-
-
 def program_profiler_after_compile():
     compiled = torch.compile(lambda x: x + 1, backend="eager")
     model = nn.Linear(4, 2)
@@ -80,15 +59,6 @@ def program_profiler_after_compile():
         model(X)
         compiled(X)
     print(sorted(each for each, _ in counts(found) if each.startswith("aten")))
-
-
-def program_execution_trace():
-    from torch.profiler import ExecutionTraceObserver
-
-    observer = ExecutionTraceObserver().register_callback("trace.json")
-    with profile(activities=CPU, execution_trace_observer=observer):
-        nn.Linear(4, 2)(X).sum().backward()
-    print([each["name"] for each in json.load(open("trace.json"))["nodes"]])
 
 
 def calls_of(stats, wanted):
@@ -126,12 +96,6 @@ def program_trace_functions_stay():
     threading.setprofile(watch)
     threading.settrace(watch)
     print(threading.getprofile() is watch, threading.gettrace() is watch)
-
-
-def program_no_trace_function_at_start():
-    print(sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile())
-    work()
-    print(sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile())
 
 
 def program_monitoring_tools():
@@ -289,40 +253,6 @@ def program_lifetimes():
     del model, optimizer
     print("model")
     gc.collect()
-
-
-def program_tracemalloc():
-    work()
-    tracemalloc.start(3)
-    kept = [bytearray(100_000) for _ in range(3)]
-    work()
-    found = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, __file__)])
-    print(
-        *(
-            (short(each.traceback[0].filename), each.count, each.size // 1000)
-            for each in found.statistics("lineno")
-            if each.size > 50_000
-        ),
-        len(kept),
-    )
-    print(tracemalloc.get_traceback_limit())
-
-
-def program_flight_of_exceptions():
-    """Exceptions keep exactly the frames of the program and of torch alive."""
-
-    class Failing(nn.Module):
-        def forward(self, x):
-            big = x * 2
-            raise ValueError(tuple(big.shape))
-
-    try:
-        nn.Sequential(Failing())(X)
-    except ValueError as error:
-        trace = error.__traceback__
-        while trace is not None:
-            print(trace.tb_frame.f_code.co_name, sorted(trace.tb_frame.f_locals))
-            trace = trace.tb_next
 
 
 def opened(nvtx):

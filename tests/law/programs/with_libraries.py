@@ -110,14 +110,6 @@ def program_lightning_by_hand():
     print(calls, digest(module))
 
 
-def program_lightning_error():
-    need("lightning.pytorch")
-    quiet()
-    module = lightning_module([])
-    module.training_step = lambda batch, index=0: 1 / 0
-    lightning_trainer(enable_checkpointing=False).fit(module, DataLoader(DATA, batch_size=4))
-
-
 def program_lightning_fabric():
     need("lightning.fabric")
     quiet()
@@ -176,29 +168,6 @@ def program_transformers_trainer():
     print(sorted(os.listdir("out")), sorted(os.listdir("out/checkpoint-2")))
 
 
-def program_tokenizer():
-    need("transformers")
-    quiet()
-    made = tokenizer()
-    print(made("a b zebra"), made.tokenize("a c"), made.decode([2, 3]), made.batch_decode([[2], [3]]))
-    print(made.encode("a"), made(["a", "b c"], padding=True, return_tensors="pt")["input_ids"].tolist())
-    print(type(made).__call__.__qualname__, type(made).encode.__module__)
-    made.save_pretrained("saved")
-    print(sorted(os.listdir("saved")), made.__class__.from_pretrained("saved").encode("b c"))
-
-
-def program_transformers_generation():
-    need("transformers")
-    quiet()
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=16, n_embd=8, n_layer=1, n_head=2, n_positions=32)).eval()
-    print(model.generate(torch.tensor([[1, 2]]), max_new_tokens=5, do_sample=False, pad_token_id=0).tolist())
-    model.save_pretrained("saved")
-    print(sorted(os.listdir("saved")), digest(GPT2LMHeadModel.from_pretrained("saved")) == digest(model))
-
-
 def program_accelerate():
     need("accelerate")
     quiet()
@@ -223,16 +192,6 @@ def program_accelerate():
     print(digest(module), type(optimizer).__name__, type(loader).__name__, sorted(os.listdir("saved")))
     accelerator.load_state("saved")
     print(digest(accelerator.unwrap_model(module)), scheduler.get_last_lr())
-
-
-def program_safetensors():
-    need("safetensors.torch")
-    from safetensors import torch as files
-
-    files.save_file(linear().state_dict(), "model.safetensors")
-    print(digest(files.load_file("model.safetensors")), files.save_file.__module__, files.load_file.__qualname__)
-    files.save_model(linear(), "again.safetensors")
-    print(files.load_model(linear(), "again.safetensors"))
 
 
 if __name__ == "__main__":

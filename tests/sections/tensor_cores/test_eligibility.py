@@ -3,7 +3,7 @@
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
-from real_captures import RealContext
+from real_captures import RealContext, of_captures
 
 from nsyswrap.hardware.kernel_names.classify import Capability, Classification, Verdict
 from nsyswrap.loop.context import find_context
@@ -157,7 +157,7 @@ def test_every_reason_that_can_be_faster_has_advice() -> None:
     assert all(bool(each.advice) == each.can_be_faster for each in REASONS.values())
 
 
-@pytest.mark.parametrize("name", ["cnn_amp", "bench_source", "alexnet_data_parallel_2gpu", "cuda_graph_node_trace"])
+@of_captures(["cnn_amp", "bench_source", "alexnet_data_parallel_2gpu", "cuda_graph_node_trace"])
 def test_the_table_adds_up_to_the_eligible_time(name: str, real_context: RealContext) -> None:
     context = real_context(name)
     section = run_section(tensor_cores, context, choose_window(context))

@@ -7,6 +7,7 @@ import pytest
 from analysis_fixtures import whole_session, window
 from export_builder import ExportBuilder, trace_of
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON
+from real_captures import of_captures
 
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
@@ -200,7 +201,7 @@ def test_launches_come_from_a_capture() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["cnn_amp", "bench_source"])
+@of_captures(["cnn_amp", "bench_source"], few={"cnn_amp"})
 def test_real_captures_are_within_the_budget(name: str, real_trace: Callable[[str], Trace]) -> None:
     """Two hundred launches cover nearly all kernel time of a training program."""
     trace = real_trace(name)
