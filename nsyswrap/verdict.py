@@ -218,7 +218,10 @@ def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKi
     if not is_known(after):
         return f" {_now(now)}; what it saves is not known well."
     about = units.about(after.point, now.length.point)
-    return f" {_now(now)}; {about} {kind.fitted(rule_of(finding.rule).fixed)}."
+    # The least that it saves is more than the time that the finding names.
+    more = now.length.point - after.high > finding.lost_ns / window.length_ns * now.length.point
+    too = ", as other waits shrink, too" if more and finding.rule in {*RULES, gpu.BETWEEN_OPERATIONS.key} else ""
+    return f" {_now(now)}; {about} {kind.fitted(rule_of(finding.rule).fixed)}{too}."
 
 
 def _now(step: CurrentStep) -> str:

@@ -82,6 +82,21 @@ def test_the_step_alone_is_stated_where_it_is_known() -> None:
     assert verdict(finding(), step=step)[0].endswith(" A step takes 85.0 ms; about 64 with CUDA graphs.")
 
 
+@pytest.mark.parametrize(
+    ("rule", "lost_ms", "too"),
+    [
+        ("idle/lock", 99, ", as other waits shrink, too"),
+        ("gpu/between_operations", 99, ", as other waits shrink, too"),
+        ("idle/lock", 100, ""),
+        ("tensor_cores/not_used", 99, ""),
+    ],
+)
+def test_a_fix_that_surely_saves_more_than_the_named_waits_says_why(rule: str, lost_ms: int, too: str) -> None:
+    """It saves 100 ms at least."""
+    assert verdict(finding(rule, lost_ms * MS))[0].endswith(f"{too}.")
+    assert ("other waits" in verdict(finding(rule, lost_ms * MS))[0]) == bool(too)
+
+
 @pytest.mark.parametrize(("count", "caution"), [(4, ", in 4 steps only"), (5, "")])
 def test_a_time_of_few_steps_has_a_caution(count: int, caution: str) -> None:
     text, _ = verdict(finding(saving=None), step=StepTimes(count, 100 * MS))
