@@ -71,7 +71,8 @@ def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
 def _among_runs(side: Side) -> Iterator[ComparabilityIssue]:
     """Yield the differences among the runs of one side, and runs that are given twice."""
     first, *others = (
-        Side.of(side.name, [report], [origin]) for report, origin in zip(side.reports, side.origins, strict=True)
+        Side(side.name, (report,), (steps,), 0, (origin,))
+        for report, steps, origin in zip(side.reports, side.runs, side.origins, strict=True)
     )
     for run in others:
         for one in _between(first, run):

@@ -310,7 +310,10 @@ def _remain(
         if _is_of_groups([calls[at] for at in function.parts]):
             tensors += BACKWARD_OF_GROUPS if is_backward else FORWARD_OF_GROUPS
         if function.rule is compute.LOSS_BY_PARTS:
-            smooths = _smooths([calls[at] for at in function.parts], function)
+            # A loss that chooses a class and adds up all of them as well smooths labels.
+            parts = [calls[at] for at in function.parts]
+            chooses = any(plain(each.name) in CHOICES for each in parts)
+            smooths = chooses and any(_is_sum_of_classes(each, function) for each in parts)
             tensors = (OF_CHOICE + (OF_SMOOTHING if smooths else 0)) if is_backward else 0
             kept = np.array(
                 ["softmax" in each.name or (smooths and _is_sum_of_classes(each, function)) for each in calls], np.bool_
@@ -333,12 +336,6 @@ def _is_of_groups(parts: Sequence[OperatorCall]) -> bool:
     """Return whether a norm has a weight for each channel of images: such a norm is one of groups of channels."""
     shapes = {each.shape for call in parts for each in inputs(call) if len(each.shape) >= IMAGE}
     return any(max(shape) > 1 and shape[-2:] == (1, 1) and max(shape) == prod(shape) for shape in shapes)
-
-
-def _smooths(parts: Sequence[OperatorCall], function: Function) -> bool:
-    """Return whether a loss chooses a class and adds up all of them as well: then it smooths labels."""
-    chooses = any(plain(each.name) in CHOICES for each in parts)
-    return chooses and any(_is_sum_of_classes(each, function) for each in parts)
 
 
 def _is_sum_of_classes(call: OperatorCall, function: Function) -> bool:
