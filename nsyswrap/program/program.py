@@ -14,6 +14,7 @@ from nsyswrap.model import AloneSource, Finding, Severity, StepTimes
 from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone, periods
 from nsyswrap.program.timeline import calibrated_context
 from nsyswrap.rules.idle import CPU, LAUNCH
+from nsyswrap.rules.synchronization import IN_STEP
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.machine_pace import FEWEST_STEPS
@@ -23,8 +24,8 @@ from nsyswrap.what_if.simulate import Simulation, find_simulation, simulated_par
 # The mean step of a part of the recording is that of the steps alone if it differs by less. Source: ours, a third of
 # what two runs differ by.
 SAME_MEAN = 0.01
-# Idle time by the pace of the host alone, which is what the range of a step is mostly about.
-OF_PACE = frozenset({CPU.key, LAUNCH.key})
+# Idle time that ends with a launch of a host without a lead. The range of a step is mostly about the host's pace.
+OF_PACE = frozenset({CPU.key, LAUNCH.key, IN_STEP.key})
 # The program has at most so many operations of the recording. Source: ours; twenty steps of 1,500 launches.
 MOST_OPERATIONS = 30_000
 
