@@ -9,7 +9,7 @@ import pandas as pd
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, Window, intersect, layered, merge
 from nsyswrap.base.intervals import gaps as uncovered
-from nsyswrap.events.operations import streams_of
+from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
@@ -39,7 +39,7 @@ def gpu_row(  # noqa: PLR0913, PLR0917 - one argument a source
     context: TraceContext, collectives: Collectives, grid: Grid, window: Window, gaps: pd.DataFrame, device_id: int
 ) -> TimelineRow:
     """Return the time of a GPU: by kind of work while it is busy, by rule while it is idle."""
-    layers = collectives.exclusive(context.operations, device_id, _extent(grid))
+    layers = collectives.exclusive(context.operations, device_id, grid.extent)
     parts = [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
     parts += [_idle_part(context, gaps, device_id), _outside_part(context, grid, window, device_id)]
     order = np.argsort(np.concatenate([part["start"] for part in parts]), kind="stable")
@@ -67,7 +67,7 @@ def _idle_part(context: TraceContext, gaps: pd.DataFrame, device_id: int) -> dic
 
 def _outside_part(context: TraceContext, grid: Grid, window: Window, device_id: int) -> dict[str, Numbers]:
     """Return the idle time before and after the window; it has no rule."""
-    whole = _extent(grid)
+    whole = grid.extent
     free = uncovered(context.operations.busy(device_id), whole.start_ns, whole.end_ns)
     beyond = uncovered(merge([window.start_ns], [window.end_ns]), whole.start_ns, whole.end_ns)
     spans = intersect(free, beyond)
@@ -95,10 +95,6 @@ def _recoded(texts: "pd.Series[str]", meaning: Mapping[str, int]) -> Numbers:
     return codes
 
 
-def _extent(grid: Grid) -> Window:
-    return Window(int(grid.edges[0]), int(grid.edges[-1]), "all that is shown", "session")
-
-
 class _Lane(NamedTuple):
     """The operations of one row."""
 
@@ -115,9 +111,7 @@ def stream_rows(
     mine = operations.on(device_id)
     # Each process numbers its own streams.
     of_process, processes = pd.factorize(operations.process[mine])
-    codes, keys = pd.factorize(
-        of_process.astype(np.int64) << _STREAM_BITS | streams_of(context.trace, operations, mine) + 1
-    )
+    codes, keys = pd.factorize(of_process.astype(np.int64) << _STREAM_BITS | taken(operations.stream, mine) + 1)
     busy = np.bincount(codes, weights=operations.end[mine] - operations.start[mine], minlength=len(keys))
     ranked = np.argsort(-busy, kind="stable")
     shown = max(int((busy[ranked[:MOST_STREAMS]] > SMALL_STREAM * busy.max()).sum()), 1)
