@@ -40,8 +40,8 @@ NEAR = 0.15
 ABOUT = """## Programs that no rule was written with
 
 Programs of `workloads/faults/held_out.py` came after the rules. `tools/held_out.py` judges them. They ran on an H200
-whose CPU other programs shared. Steps are medians without nsys. **first**: "-" where the fix saves less than 2 % of the
-step, and a report without that warning is right.
+whose CPU other programs shared; four healthy ones ran on an H100. Steps are medians without nsys. **first**: "-" where
+the fix saves less than 2 % of the step, and a report without that warning is right.
 
 | program | first | predicted, ms | saved, ms |
 |---|---|---|---|
