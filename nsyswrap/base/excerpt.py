@@ -58,9 +58,7 @@ class Excerpt:
         start_ns, end_ns: The interval that can be reported on. What runs around it was read, too.
         extent: Start of the first event of the capture and end of the last; ranges do not count.
         is_wanted: Whether it is the whole window that the user asked for.
-        read_count: GPU operations that run in the interval.
         needed_bytes: Memory that reading all would take, estimated.
-        ledgers: Exact ledgers over all of the capture.
     """
 
     start_ns: int

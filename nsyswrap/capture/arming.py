@@ -150,16 +150,11 @@ def _script(command: Sequence[str], cwd: Path) -> Path | None:
         elif is_python and word in {"-m", "--module"}:
             module = next(words, "")
             if module not in _LAUNCHERS:
-                return _module(module, cwd)
+                place = cwd.joinpath(*module.split("."))
+                return _file(place.with_name(f"{place.name}.py")) or _file(place / "__main__.py")
         elif is_python and word == "-c":
             return None
     return None
-
-
-def _module(name: str, cwd: Path) -> Path | None:
-    """Return the file of a module of the working folder, or that runs when its package does."""
-    place = cwd.joinpath(*name.split("."))
-    return _file(place.with_name(f"{place.name}.py")) or _file(place / "__main__.py")
 
 
 def _file(path: Path) -> Path | None:

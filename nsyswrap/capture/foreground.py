@@ -229,24 +229,18 @@ def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:
                 kill_all(os.getpid(), excluded)
             with contextlib.suppress(subprocess.TimeoutExpired):  # a process that waits for a disk cannot be killed
                 process.wait(_AGENT_S)
-            _end_what_nsys_left(call, excluded)
+            # The agent of an nsys that crashed would keep our output open, and who reads it to its end would wait. That
+            # of nsys 2023.4.4 writes the report itself if nsys is killed, so it may go on as long as its files grow.
+            began, growth = time.monotonic(), Growth(call.run_dir)
+            # The processes of nsys have the private folder as TMPDIR, and the program has its own value.
+            agents = partial(with_variable, "TMPDIR", str(call.run_dir.folder))
+            while (left := agents(descendants(os.getpid(), excluded))) and growth.quiet_s() < 2 * _AGENT_S:
+                if growth.quiet_s() > _AGENT_S or time.monotonic() - began > call.limits.collect_s:
+                    for pid in left:
+                        with contextlib.suppress(ProcessLookupError, PermissionError):
+                            os.kill(pid, signal.SIGKILL)
+                time.sleep(_POLL_S)
             reap_children(excluded)
-
-
-def _end_what_nsys_left(call: ForegroundCall, excluded: frozenset[int]) -> None:
-    """End the agent of an nsys that crashed: it would keep our output open, and who reads it to its end would wait.
-
-    The agent of nsys 2023.4.4 writes the report itself if nsys is killed, so it may go on as long as its files grow.
-    """
-    began, growth = time.monotonic(), Growth(call.run_dir)
-    # The processes of nsys have the private folder as TMPDIR, and the program has its own value.
-    agents = partial(with_variable, "TMPDIR", str(call.run_dir.folder))
-    while (left := agents(descendants(os.getpid(), excluded))) and growth.quiet_s() < 2 * _AGENT_S:
-        if growth.quiet_s() > _AGENT_S or time.monotonic() - began > call.limits.collect_s:
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-        time.sleep(_POLL_S)
 
 
 @dataclass(slots=True)
@@ -286,7 +280,14 @@ class _Run:
         while not self.launched and self.process.poll() is None:
             self._look_for_program()
             if not self.launched:
-                self._check_start()
+                if self.received.ending and time.monotonic() - self.received.first_at > self.call.limits.grace_s:
+                    raise stopped_error(self.received.ending[0], "stopped before nsys had started the program", "")
+                if self._passed(self.call.limits.start_s):
+                    printed = quoted_output(self.call.run_dir.nsys_output())
+                    raise CaptureError(
+                        f"nsys did not start the program within {self.call.limits.start_s:g} s{printed}",
+                        hint="Run 'nsyswrap doctor'",
+                    )
             self._pause()
         if not self.launched:
             self._look_for_program()  # nsys may start and end between two polls
@@ -315,17 +316,6 @@ class _Run:
             late=self._late(before),
             finished=self.finished,
         )
-
-    def _check_start(self) -> None:
-        """Raise an error if nsys takes too long to start the program, or if the user does not wait any longer."""
-        if self.received.ending and time.monotonic() - self.received.first_at > self.call.limits.grace_s:
-            raise stopped_error(self.received.ending[0], "stopped before nsys had started the program", "")
-        if self._passed(self.call.limits.start_s):
-            printed = quoted_output(self.call.run_dir.nsys_output())
-            raise CaptureError(
-                f"nsys did not start the program within {self.call.limits.start_s:g} s{printed}",
-                hint="Run 'nsyswrap doctor'",
-            )
 
     def _passed(self, limit_s: float | None) -> bool:
         """Return whether this much time has passed since the program's start, or since ours if it has not started."""
@@ -465,28 +455,23 @@ class _Run:
         while not self.stopper.has_ended() or self.process.poll() is None:
             self._abandon_if_repeated(allowed=max(before, 1))
             update(self.call.run_dir.progress_output())
-            self._release_nsys(growth.quiet_s())
+            # nsys learns of the program's end from its launcher. Without that, nsys 2023.4.4 waits for ever, also after
+            # ``nsys stop`` has written the report.
+            quiet_s = growth.quiet_s()
+            if not self.stopper.started:
+                if quiet_s >= (0 if self.lost_launcher else self.call.limits.notice_s) and not has_collected(
+                    self.call.run_dir.status
+                ):
+                    # In a process namespace the command has to enter it where a process is left.
+                    self.stopper.start(next(iter(descendants(self.process.pid)), self.process.pid))
+            elif self.stopper.has_ended():
+                written = any(self.call.run_dir.out.glob("*.nsys-rep"))
+                if (written and quiet_s > self.call.limits.grace_s) or (self.lost_launcher and quiet_s > _AGENT_S):
+                    self.released = True
+                    self.process.kill()
             if not self.released:
                 self._check_growth(growth.quiet_s(), late=self._late(before) is not None)
             self._pause()
-
-    def _release_nsys(self, quiet_s: float) -> None:
-        """Stop the recording if nsys does not notice the program's end, and end nsys once there is a report.
-
-        nsys learns of the end from its launcher. Without that, nsys 2023.4.4 waits for ever, also after ``nsys stop``
-        has written the report.
-        """
-        if not self.stopper.started:
-            if quiet_s >= (0 if self.lost_launcher else self.call.limits.notice_s) and not has_collected(
-                self.call.run_dir.status
-            ):
-                # In a process namespace the command has to enter it where a process is left.
-                self.stopper.start(next(iter(descendants(self.process.pid)), self.process.pid))
-        elif self.stopper.has_ended():
-            written = any(self.call.run_dir.out.glob("*.nsys-rep"))
-            if (written and quiet_s > self.call.limits.grace_s) or (self.lost_launcher and quiet_s > _AGENT_S):
-                self.released = True
-                self.process.kill()
 
     def _check_growth(self, quiet_s: float, *, late: bool) -> None:
         """Give a hint if nsys has written nothing for a while; raise an error if that is long, or the disk is full."""

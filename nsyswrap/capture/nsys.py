@@ -28,13 +28,7 @@ from nsyswrap.capture.host_monitor import HostMonitor
 from nsyswrap.capture.inherited import inherited, kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.launcher import started_by_launcher
 from nsyswrap.capture.locate import Capabilities, Nsys, capabilities_of
-from nsyswrap.capture.options import (
-    ARMED_RANGE,
-    CaptureOptions,
-    extra_environment,
-    profile_invocation,
-    session_command,
-)
+from nsyswrap.capture.options import ARMED_RANGE, CaptureOptions, extra_environment, profile_invocation, session_command
 from nsyswrap.capture.progress import Progress, silent
 from nsyswrap.capture.result_folder import (
     EXPORT_NAME,

@@ -88,7 +88,17 @@ def this_distribution(os_release: Path = Path("/etc/os-release"), glibc: str | N
     if not codename:
         raise NsyswrapError(f"{os_release} does not name its release (VERSION_CODENAME)", hint=GET_NSYS_FROM_NVIDIA)
     if name == "debian":
-        return _debian(codename, glibc)
+        # nsys is in non-free; that of trixie also runs on other releases with a new C library.
+        text = glibc if glibc is not None else os.confstr("CS_GNU_LIBC_VERSION") or ""
+        version = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+        folder = Path("/usr/share/keyrings")
+        return Distribution(
+            name="Debian",
+            codename=codename,
+            restricted="non-free",
+            nsys_releases=((codename,) if version < _TRIXIE_GLIBC or codename == "trixie" else ("trixie", codename)),
+            keyrings=(folder / "debian-archive-keyring.gpg", folder / "debian-archive-keyring.pgp"),
+        )
     return Distribution(
         name="Ubuntu",
         codename=codename,
@@ -135,21 +145,6 @@ def keyring_of(distribution: Distribution) -> Path:
         hint=f"Install the package {distribution.name.lower()}-archive-keyring"
         if distribution.name == "Debian"
         else "Install the package ubuntu-keyring",
-    )
-
-
-def _debian(codename: str, glibc: str | None) -> Distribution:
-    """Return a Debian release. nsys is in non-free; that of trixie also runs on other releases with a new C library."""
-    text = glibc if glibc is not None else os.confstr("CS_GNU_LIBC_VERSION") or ""
-    version = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
-    own = (codename,)
-    folder = Path("/usr/share/keyrings")
-    return Distribution(
-        name="Debian",
-        codename=codename,
-        restricted="non-free",
-        nsys_releases=own if version < _TRIXIE_GLIBC or codename == "trixie" else ("trixie", codename),
-        keyrings=(folder / "debian-archive-keyring.gpg", folder / "debian-archive-keyring.pgp"),
     )
 
 

@@ -137,10 +137,11 @@ def _value(value: Any, shape: Any, strides: Any, kind: str) -> object:  # noqa: 
     if tensor and isinstance(value, list):
         if not value[-1] and not shape:  # an undefined tensor is on no device
             return None
+        name = tensor[1]
         return {
             "shape": shape,
             "strides": list(strides) if len(strides) == len(shape) else None,
-            "dtype": _dtype(tensor[1]),
+            "dtype": _TYPES.get(name, name.rpartition("::")[2].lower()),
             "storage": value[1] or None,
             "device": value[-1],
         }
@@ -161,10 +162,6 @@ def _inner_kinds(kind: str) -> list[str]:
             found.append(inner[begin:place])
             begin = place + 1
     return [*found, inner[begin:]] if inner else []
-
-
-def _dtype(name: str) -> str:
-    return _TYPES.get(name, name.rpartition("::")[2].lower())
 
 
 def write_steps_alone(folder: Path, processes: Iterable[Mapping[str, object]]) -> bool:

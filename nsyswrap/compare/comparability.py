@@ -29,23 +29,21 @@ _EXTRAS = {"counters": "GPU counters", "python_lines": "Python stacks", "device_
 def find_issues(base: Side, new: Side, options: ComparisonOptions) -> list[ComparabilityIssue]:
     """Return the issues of a comparison; those that withhold the verdict come first."""
     found = [*_between(base, new), *(one for side in (base, new) for one in _among_runs(side))]
-    return _accepted(found, options)
+    return accepted(found, options.accept)
 
 
 def between_runs(side: Side, options: ComparisonOptions) -> list[ComparabilityIssue]:
     """Return the differences among the runs of one side; those that withhold the verdict come first."""
-    return _accepted(_among_runs(side), options)
+    return accepted(_among_runs(side), options.accept)
 
 
-def _accepted(found: Iterable[ComparabilityIssue], options: ComparisonOptions) -> list[ComparabilityIssue]:
-    """Return issues, those that the user accepts without their effect."""
-    accepted = [
-        ComparabilityIssue(one.kind, f"{one.message} You accepted this.", blocks=False)
-        if one.kind in options.accept
-        else one
+def accepted(found: Iterable[ComparabilityIssue], kinds: frozenset[IssueKind]) -> list[ComparabilityIssue]:
+    """Return issues, those that the user accepts without their effect; those that withhold the verdict come first."""
+    issues = [
+        ComparabilityIssue(one.kind, f"{one.message} You accepted this.", blocks=False) if one.kind in kinds else one
         for one in found
     ]
-    return sorted(dict.fromkeys(accepted), key=lambda one: not one.blocks)
+    return sorted(dict.fromkeys(issues), key=lambda one: not one.blocks)
 
 
 def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
@@ -71,7 +69,8 @@ def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
 def _among_runs(side: Side) -> Iterator[ComparabilityIssue]:
     """Yield the differences among the runs of one side, and runs that are given twice."""
     first, *others = (
-        Side.of(side.name, [report], [origin]) for report, origin in zip(side.reports, side.origins, strict=True)
+        Side(side.name, (report,), (steps,), 0, (origin,))
+        for report, steps, origin in zip(side.reports, side.runs, side.origins, strict=True)
     )
     for run in others:
         for one in _between(first, run):
@@ -100,24 +99,32 @@ def _machines(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
 
 def _steps(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
     for side in (base, new):
-        count = min(run.count for run in side.runs)
         name = side.name if len(side.runs) == 1 else f"a run of {side.name}"
-        if not count:
-            words = f"{name} has no measured steps in its window, so there is no step time to compare."
-            hint = 'put an NVTX range such as "batch 17" around each step, or use --step-range or --step-kernel'
-            yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint=hint)
-        elif count < FEWEST_STEPS:
-            words = f"{name} has {count} measured steps; a comparison needs {FEWEST_STEPS}."
-            yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint="profile more steps")
+        yield from few_steps(name, min(run.count for run in side.runs))
+
+
+def few_steps(name: str, count: int) -> Iterator[ComparabilityIssue]:
+    """Yield the issue of a run with so few measured steps that they cannot be compared."""
+    if not count:
+        words = f"{name} has no measured steps in its window, so there is no step time to compare."
+        hint = 'put an NVTX range such as "batch 17" around each step, or use --step-range or --step-kernel'
+        yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint=hint)
+    elif count < FEWEST_STEPS:
+        words = f"{name} has {count} measured steps; a comparison needs {FEWEST_STEPS}."
+        yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint="profile more steps")
 
 
 def _incomplete(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
     for side in (base, new):
         if any(finding.rule == _INCOMPLETE for finding in side.report.findings):
-            words = f"The capture of {side.name} is incomplete, so lost events cannot be compared."
-            yield ComparabilityIssue(
-                IssueKind.INCOMPLETE, words, blocks=True, hint="follow the advice in its report and capture again"
-            )
+            yield incomplete(side.name)
+
+
+def incomplete(name: str) -> ComparabilityIssue:
+    """Return the issue of a run whose capture lost events."""
+    words = f"The capture of {name} is incomplete, so lost events cannot be compared."
+    hint = "follow the advice in its report and capture again"
+    return ComparabilityIssue(IssueKind.INCOMPLETE, words, blocks=True, hint=hint)
 
 
 def _gpus(base: Report, new: Report) -> Iterator[ComparabilityIssue]:

@@ -74,12 +74,7 @@ class ComparisonOptions:
 
 @dataclass(frozen=True, slots=True)
 class ComparabilityIssue:
-    """One difference between two reports that a reader must know before the verdict.
-
-    Attributes:
-        message: One sentence: what differs.
-        hint: What to do about it; empty where there is no advice.
-    """
+    """One difference between two reports that a reader must know before the verdict."""
 
     kind: IssueKind
     message: str
@@ -137,7 +132,6 @@ class ChangeTable:
     """Amounts of one kind on both sides.
 
     Attributes:
-        key: Name in JSON.
         of: What the amounts refer to, such as "a step, mean over GPUs".
         changes: The largest difference first; parts of the ledger in the order of the report.
     """
@@ -190,8 +184,6 @@ class FindingPair:
     """The findings of one rule and GPU on both sides.
 
     Attributes:
-        device_id: GPU; None for the whole capture.
-        base: Finding in base; None where it is not listed there.
         base_lost: Time lost to the rule in base: ns a step, or a share of the window. It counts without a finding, too.
         change: How it changed; time that only moved to another rule does not count as a change.
         moved: Time that moved to or from other rules, the largest first.
@@ -266,12 +258,10 @@ class Comparison:
     """The comparison of two sides.
 
     Attributes:
-        verdict: The result in one sentence.
         hint: What to do where the result is "cannot tell"; empty otherwise.
         issues: Differences that a reader must know first; those that withhold the verdict come first.
         estimates: Median step, then time per step; empty where there are too few steps.
         basis: Whether amounts are ns of one step or shares of the window.
-        tables: Changed amounts, by kind.
         findings: Findings of both sides, in order of their change, then of time lost.
         plan_score: How new did against the plan of base; None where base has no plan.
     """

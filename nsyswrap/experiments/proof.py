@@ -6,6 +6,7 @@ part of a record, so the losses of the timed runs are compared, too.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from nsyswrap.experiments.outcome import alters_of
@@ -55,15 +56,13 @@ class Prover:
         has_workers = any(each["workers"] for answer in (self._base, new) for each in answer.of("ready"))
         # What alters nothing may differ by as much as two runs of the program itself.
         roundoff = 0.0 if altered == {NOTHING} else max(roundoff_of(_work(each)) for each in (self._base, new))
-        known: list[RoundingGrowth | None] = []
 
         def run_of(answer: Answer) -> WorkRun:
             return _comparable(_work(answer), has_workers=has_workers)
 
+        @cache
         def growth() -> RoundingGrowth | None:
-            if not known:
-                known.append(growth_of(roundoff, run_of(self._session.recorded((), roundoff))))
-            return known[0]
+            return growth_of(roundoff, run_of(self._session.recorded((), roundoff)))
 
         found = compared(run_of(self._base), run_of(new), growth, lambda: run_of(self._session.recorded(variant)))
         return _proof((*found, *self._losses(timed, growth)), altered)

@@ -7,29 +7,25 @@
     3. all changes together against none: the times, and the work of the same steps
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from nsyswrap.base import units
 from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.compare.bootstrap import mean, runs_interval, standard_error
 from nsyswrap.experiments.changes import experiments
 from nsyswrap.experiments.loader_search import LoaderPoint, find_knee
-from nsyswrap.experiments.outcome import (
-    FAILED,
-    NOT_APPLICABLE,
-    Trial,
-    TriedChange,
-    alters_of,
-    kept_of,
-    outcomes_of,
-)
-from nsyswrap.experiments.process_turns import ProcessTurns, Variant
+from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange, alters_of, kept_of, outcomes_of
 from nsyswrap.experiments.proof import Prover
-from nsyswrap.experiments.request import Answer, run_request
+from nsyswrap.experiments.request import CONFIDENCE, Answer, run_request
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, RANDOM, parts_of, spec_of
-from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET, SLOWER, WORKERS
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, LEAST_SHARE, SAME, SET, SLOWER, WORKERS, verdict_of
 from nsyswrap.experiments.try_runs import PROOF_RUNS, NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
 # What is compiled or captured keeps the kernels of the settings then, so these come last.
@@ -40,6 +36,94 @@ _SEARCH_S = 2.0
 _COMPARED_RUNS = 2
 # Of the time that is left; the rest is for new processes. Source: ours.
 _TURNS_SHARE = 0.6
+FEWEST_ROUNDS, MOST_ROUNDS = 2, 6
+# Seconds of steps that each process times. Source: ours.
+TIMED_S = 3.0
+_LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / (MOST_ROUNDS - FEWEST_ROUNDS + 1)
+
+Variant = tuple[str, ...]
+
+
+class ProcessTurns:
+    """The runs of some variants.
+
+    All have the changes of the base. ``earlier`` is one run of each variant that was made before.
+    """
+
+    def __init__(
+        self, session: TryRuns, base: Variant, earlier: Mapping[Variant, Answer] = MappingProxyType({})
+    ) -> None:
+        self._session, self._base = session, base
+        self.answers: dict[Variant, list[Answer]] = {(): [], **{key: [each] for key, each in earlier.items()}}
+        self.stopped = ""
+
+    def compare(self, variants: Sequence[Variant]) -> list[TriedChange]:
+        """Run variants in turns until all are judged, and return what came of each.
+
+        ``stopped`` says why, where the runs ended before. Runs of an earlier call count.
+        """
+        found: dict[Variant, TriedChange] = {}
+        for each in variants:
+            self.answers.setdefault(each, [])
+        try:
+            for number in range(1 + len(self.answers[()]), MOST_ROUNDS + 1):
+                if number > FEWEST_ROUNDS:
+                    judged = {each: self._judged(each) for each in variants if each not in found}
+                    found |= {each: one for each, one in judged.items() if one.verdict != CANNOT_TELL}
+                left = [each for each in variants if each not in found]
+                if not left:
+                    break
+                for each in [(), *left] if number % 2 else [*left[::-1], ()]:
+                    answer = self._run(each)
+                    if answer.step_ns is None:
+                        found[each] = TriedChange(spec=_text(each), verdict=FAILED, words=ending_of(answer))
+                    else:
+                        self.answers[each].append(answer)
+        except NoMoreRunsError as error:
+            self.stopped = str(error)
+        return [found.get(each) or self._judged(each) for each in variants]
+
+    def _run(self, variant: Variant) -> Answer:
+        """Run a variant once.
+
+        Raises:
+            NoMoreRunsError: No run is left, or the variant that all others have has failed.
+        """
+        answer = self._session.timed((*self._base, *variant), TIMED_S)
+        if answer.step_ns is None and not variant:
+            raise NoMoreRunsError(f"With the changes so far the program ended: {ending_of(answer)}.")
+        return answer
+
+    def _judged(self, variant: Variant) -> TriedChange:
+        """Judge a variant by its runs so far."""
+        base, new = (self._lengths(each) for each in ((), variant))
+        if min(len(base), len(new)) < FEWEST_ROUNDS:
+            return TriedChange(
+                spec=_text(variant), verdict=CANNOT_TELL, words="too few runs", alters=alters_of(variant)
+            )
+        logs = [np.log([fmean(each) for each in side]) for side in (base, new)]
+        least = fmean(standard_error(np.array(each), mean) for side in (base, new) for each in side)
+        reached = runs_interval(logs[0], logs[1], _LOOK_CONFIDENCE, least)
+        verdict = verdict_of(reached.point, reached.width / 2)
+        return TriedChange(
+            spec=_text(variant),
+            verdict=verdict,
+            low=math.exp(reached.low),
+            ratio=math.exp(reached.point),
+            high=math.exp(reached.high),
+            before_ns=fmean(map(fmean, base)),
+            after_ns=fmean(map(fmean, new)),
+            pairs=min(len(base), len(new)),
+            kept=verdict == FASTER and reached.point <= math.log1p(-LEAST_SHARE),
+            alters=alters_of(variant),
+        )
+
+    def _lengths(self, variant: Variant) -> list[list[float]]:
+        return [each["step_ns"] for answer in self.answers[variant] for each in answer.of("timed")]
+
+
+def _text(variant: Variant) -> str:
+    return variant[0] if len(variant) == 1 else "all"
 
 
 def try_changes(wanted: TryOptions, options: CaptureOptions, run: Run = run_request) -> Trial:
@@ -86,7 +170,11 @@ class _Search:
                 self._search_workers(answer, ready)
                 ready = _ready(self._try_in_turns(for_loader=False))
             others = [each for each in ready.get("processes", ()) if not searches or parts_of(each)[0] != WORKERS]
-            self._try_in_processes(others)
+            known = {each.spec for each in self._found}
+            variants = [(each,) for each in others if each not in known]
+            if variants:
+                self._say("changes that need a new process take turns, one process each")
+                self._compare(variants)
             self._check_all()
         except NoMoreRunsError as error:
             self._notes.append(str(error))
@@ -151,13 +239,6 @@ class _Search:
         if len(self._points) <= 1:
             verdict, words = CANNOT_TELL, "too few runs"
         self._found.append(TriedChange(spec=WORKERS, verdict=verdict, words=words, alters=alters_of([WORKERS])))
-
-    def _try_in_processes(self, specs: Sequence[str]) -> None:
-        known = {each.spec for each in self._found}
-        variants = [(each,) for each in specs if each not in known]
-        if variants:
-            self._say("changes that need a new process take turns, one process each")
-            self._compare(variants)
 
     def _compare(self, variants: Sequence[Variant], earlier: Mapping[Variant, Answer] = MappingProxyType({})) -> None:
         """Compare changes in processes that alternate; of several values of one, the fastest is kept."""

@@ -86,14 +86,22 @@ def checks(base: WorkRun, new: WorkRun, growth: RoundingGrowth | None = None) ->
         return (ended,)
     pairs = list(zip_longest(_training(base), _training(new)))
     if any(one is None or other is None for one, other in pairs) or not pairs:
-        return (_processes(base, new),)
+        counts = [len(_training(each)) for each in (base, new)]
+        words = (
+            "No process of BASE runs a model with PyTorch, so there is no work to compare."
+            if not counts[0]
+            else f"NEW runs models in {units.counted(counts[1], 'process', 'processes')}, BASE in {counts[0]}."
+        )
+        outcome = WorkOutcome.OTHER if counts[0] else WorkOutcome.CANNOT_TELL
+        return (WorkCheck("processes", str(counts[0]), str(counts[1]), outcome, words),)
     grown = _training(growth.run) if growth is not None else []
     found: list[WorkCheck] = []
     for number, (one, other) in enumerate(pairs):
         assert one is not None and other is not None  # noqa: PT018, S101 - checked above
         third = grown[number] if number < len(grown) else None
         found += _of_process(one, other, third, growth.roundoff if growth is not None else 0.0)
-    found += [*_products(base, new), _kinds(base, new), _read(base, new), _written(base, new)]
+    sides = [_Places(each) for each in (base, new)]
+    found += [*_products(*sides), _kinds(*sides), _read(*sides), _written(base, new)]
     by_name: dict[str, WorkCheck] = {}
     for each in found:
         kept = by_name.setdefault(each.name, each)
@@ -115,17 +123,6 @@ def _ends(base: WorkRun, new: WorkRun) -> WorkCheck | None:
             words = f"The work of {side} cannot be recorded: {problem}."
             return WorkCheck("record", "", "", WorkOutcome.CANNOT_TELL, words)
     return None
-
-
-def _processes(base: WorkRun, new: WorkRun) -> WorkCheck:
-    counts = [len(_training(each)) for each in (base, new)]
-    words = (
-        "No process of BASE runs a model with PyTorch, so there is no work to compare."
-        if not counts[0]
-        else f"NEW runs models in {units.counted(counts[1], 'process', 'processes')}, BASE in {counts[0]}."
-    )
-    outcome = WorkOutcome.OTHER if counts[0] else WorkOutcome.CANNOT_TELL
-    return WorkCheck("processes", str(counts[0]), str(counts[1]), outcome, words)
 
 
 def _training(run: WorkRun) -> list[ProcessWork]:
@@ -151,7 +148,7 @@ def _of_process(base: ProcessWork, new: ProcessWork, grown: ProcessWork | None, 
     yield values.check("losses", lambda step: step.loss)
     yield values.check("values of gradients", lambda step: step.gradients)
     yield values.check("values of parameters", lambda step: step.parameters)
-    yield values.check("outputs", lambda step: step.output, lambda step: step.output_size)
+    yield values.check("outputs", lambda step: step.output, size=lambda step: step.output_size)
     counts = [sum(step.output_elements for step in (*each.steps, each.after)) for each in (base, new)]
     shown = [f"{count:,}" for count in counts]
     words = f"Models of NEW compute {shown[1]} outputs, those of BASE {shown[0]}."
@@ -344,10 +341,9 @@ def _shapes(step: WorkStep) -> str:
     return ", ".join(found[:2]) or "nothing"
 
 
-def _products(base: WorkRun, new: WorkRun) -> Iterator[WorkCheck]:
+def _products(base: "_Places", new: "_Places") -> Iterator[WorkCheck]:
     """Yield the checks of the operations of matrix products, by type and by place."""
-    sides = [_Places(each) for each in (base, new)]
-    types = [Counter({name: each.total("products", dtype=name) for name in each.types}) for each in sides]
+    types = [Counter({name: each.total("products", dtype=name) for name in each.types}) for each in (base, new)]
     shown = [", ".join(f"{name} {_count(amount)}" for name, amount in sorted(each.items())) or "none" for each in types]
     lost = {name: amount for name, amount in types[0].items() if types[1][name] < amount}
     added = [name for name, amount in types[1].items() if amount > types[0][name]]
@@ -356,7 +352,7 @@ def _products(base: WorkRun, new: WorkRun) -> Iterator[WorkCheck]:
         words = f"NEW multiplies matrices of {_listed(others)} instead of {_listed(lost)}."
         yield _exact("types of products", shown, words, same=False)
         return
-    totals = [each.total("products") for each in sides]
+    totals = [each.total("products") for each in (base, new)]
     words = "Types of matrix products are equal."
     yield _exact("types of products", [", ".join(sorted(each)) or "none" for each in types], words, same=True)
     shown = [_count(each) for each in totals]
@@ -364,12 +360,12 @@ def _products(base: WorkRun, new: WorkRun) -> Iterator[WorkCheck]:
         less = _share(totals[1], totals[0])
         part = max(
             ("forward", "backward", "optimizer", "loading"),
-            key=lambda name: sides[0].total("products", part=name) - sides[1].total("products", part=name),
+            key=lambda name: base.total("products", part=name) - new.total("products", part=name),
         )
         words = f"NEW computes {less} fewer operations of matrix products, most of them in {_PARTS[part]}."
         yield _exact("matrix products", shown, words, same=False)
         return
-    moved = sides[1].moved_from(sides[0]) if len(sides[0].rest) == len(sides[1].rest) else ""
+    moved = new.moved_from(base) if len(base.rest) == len(new.rest) else ""
     words = moved or (
         "Operations of matrix products are equal."
         if totals[0] == totals[1]
@@ -390,7 +386,6 @@ class _Places:
     """Where a run does its work."""
 
     def __init__(self, run: WorkRun) -> None:
-        self.run = run
         own = _training(run)
         self.first = [step.work for each in own for step in each.steps[:1]]
         self.rest = [step.work for each in own for step in each.steps[1:]]
@@ -401,19 +396,16 @@ class _Places:
             if all(event["kind"] == "end" for event in each["events"])
             for event in each["events"]
         ]
-        self.types = sorted(
-            {
-                name.split("|")[2]
-                for work in (*self.first, *self.rest, *self.after, *self.loaders)
-                for name in work
-                if "|products|" in name and not name.startswith("recomputed")
-            }
-        )
+        self.works = (*self.first, *self.rest, *self.after, *self.loaders)
+        names = {name for work in self.works for name in work}
+        self.kinds = {name.split("|")[1] for name in names}
+        self.types = {
+            name.split("|")[2] for name in names if "|products|" in name and not name.startswith("recomputed")
+        }
 
     def total(self, kind: str, *, part: str = "", dtype: str = "") -> float:
         """Return an amount of the whole run."""
-        works = (*self.first, *self.rest, *self.after, *self.loaders)
-        return sum(_amount(work, kind, part=part, dtype=dtype) for work in works)
+        return sum(_amount(work, kind, part=part, dtype=dtype) for work in self.works)
 
     def moved_from(self, base: "_Places") -> str:
         """Return what moved out of the steps, compared with another run, in a sentence; empty for nothing."""
@@ -450,38 +442,32 @@ def _amount(work: Mapping[str, float], kind: str, *, part: str = "", dtype: str 
     return found
 
 
-def _kinds(base: WorkRun, new: WorkRun) -> WorkCheck:
+def _kinds(base: _Places, new: _Places) -> WorkCheck:
     """Return the check of operators that no fix computes in another way."""
-    sides = [_Places(each) for each in (base, new)]
-    works = [(*each.first, *each.rest, *each.after, *each.loaders) for each in sides]
-    names = {name.split("|")[1] for each in works for work in each for name in work} - {"products", "read"}
-    if sides[0].total("products"):
+    names = (base.kinds | new.kinds) - {"products", "read"}
+    if base.total("products"):
         names -= {"other"}
     for name in sorted(names):
-        before, now = (each.total(name) for each in sides)
+        before, now = base.total(name), new.total(name)
         least = before / 2 if name == "other" else before
         if now < least:
             what = "elements in other operators" if name == "other" else f"elements in {name}"
             words = f"NEW computes {_share(now, before)} fewer {what}."
             return _exact("other operators", (_count(before), _count(now)), words, same=False)
     listed = _listed(sorted(names - {"other"})) or "no sorting, random numbers or scans"
-    shown = [_count(sum(each.total(name) for name in names)) for each in sides]
+    shown = [_count(sum(each.total(name) for name in names)) for each in (base, new)]
     return _exact("other operators", shown, f"NEW computes as much as BASE: {listed}.", same=True)
 
 
-def _read(base: WorkRun, new: WorkRun) -> WorkCheck:
+def _read(base: _Places, new: _Places) -> WorkCheck:
     """Return the check of the bytes of the files that are opened."""
-    sides = [_Places(each) for each in (base, new)]
-    before, now = (each.total("read") for each in sides)
+    before, now = base.total("read"), new.total("read")
     shown = [units.size(round(each)) for each in (before, now)]
     if now < before:
         words = f"NEW reads {_share(now, before)} fewer bytes from files."
         return _exact("files read", shown, words, same=False)
-    inside = [
-        sum(_amount(work, "read") for work in each.rest) + sum(_amount(work, "read") for work in each.loaders)
-        for each in sides
-    ]
-    if inside[1] < inside[0] / 2 and len(sides[0].rest) == len(sides[1].rest):
+    inside = [sum(_amount(work, "read") for work in (*each.rest, *each.loaders)) for each in (base, new)]
+    if inside[1] < inside[0] / 2 and len(base.rest) == len(new.rest):
         words = f"NEW reads {_share(inside[1], inside[0])} of the bytes of files outside of the steps."
         return _exact("files read", shown, words, same=False)
     return _exact("files read", shown, "NEW reads as many bytes from files as BASE.", same=True)
@@ -489,11 +475,9 @@ def _read(base: WorkRun, new: WorkRun) -> WorkCheck:
 
 def _written(base: WorkRun, new: WorkRun) -> WorkCheck:
     """Return the check of the files that are written: their number and their bytes, since names may differ."""
-    shown = [
-        f"{units.counted(len(each.written), 'file')}, {units.size(sum(each.written.values()))}" for each in (base, new)
-    ]
-    sizes = [sum(each.written.values()) for each in (base, new)]
-    same = len(new.written) >= len(base.written) and sizes[1] >= _LEAST_WRITTEN * sizes[0]
+    counts, sizes = zip(*((len(each.written), sum(each.written.values())) for each in (base, new)), strict=True)
+    shown = [f"{units.counted(count, 'file')}, {units.size(size)}" for count, size in zip(counts, sizes, strict=True)]
+    same = counts[1] >= counts[0] and sizes[1] >= _LEAST_WRITTEN * sizes[0]
     words = "NEW writes as many files as BASE." if same else f"NEW writes {shown[1]}, BASE {shown[0]}."
     return _exact("files written", shown, words, same=same)
 

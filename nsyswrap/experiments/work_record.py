@@ -50,9 +50,9 @@ KINDS: Mapping[str, frozenset[str]] = {
     }),
 }  # fmt: skip
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
-# Operators without arithmetic, and those of PyTorch's own bookkeeping.
 # Operators that add up many terms or are computed from such sums: their result depends on the order of the terms.
 _SUMS = frozenset({"sum", "mean", "var", "var_mean", "std", "std_mean", "logsumexp", "prod", "cumsum"})
+# Operators without arithmetic, and those of PyTorch's own bookkeeping.
 _VIEWS = frozenset({
     *("t", "view", "detach", "expand", "transpose", "permute", "slice", "select", "unsqueeze", "squeeze", "alias"),
     *("_unsafe_view", "as_strided", "split", "unbind", "empty", "empty_like", "new_empty", "new_empty_strided"),
@@ -380,10 +380,7 @@ class WorkRecord:
             return "recomputed" if self._torch.is_grad_enabled() else "backward"
         if self._own.updates and not self._own.depth:
             return "optimizer"
-        where = "forward"
-        if threading.get_ident() != self._loop_thread:
-            return f"{where} in another thread"
-        return where
+        return "forward" if threading.get_ident() == self._loop_thread else "forward in another thread"
 
     def _is_loading(self) -> bool:
         """Return whether a data loader called, or this is one of its processes."""
@@ -576,24 +573,19 @@ def _more_formulas(torch: Any, attention: Callable[..., int]) -> dict[Any, Calla
     """Return formulas of operators that PyTorch's own counter lacks."""
     aten = torch.ops.aten
 
-    def forward(query: Any, key: Any, value: Any, *_rest: Any, **_named: Any) -> int:
-        return attention(query.shape, key.shape, value.shape)
+    def attended(*tensors: Any) -> int:
+        return attention(*(each.shape for each in tensors))
 
-    def backward(_gradient: Any, query: Any, key: Any, value: Any, *_rest: Any, **_named: Any) -> int:
-        return attention(query.shape, key.shape, value.shape) * 5 // 2
-
-    def vector(matrix: Any, _vector: Any, *_rest: Any, **_named: Any) -> int:
-        return 2 * int(matrix.numel())
-
-    def added(_added: Any, matrix: Any, _vector: Any, *_rest: Any, **_named: Any) -> int:
+    def vector(matrix: Any, *_rest: Any, **_named: Any) -> int:
         return 2 * int(matrix.numel())
 
     return {
-        aten._scaled_dot_product_flash_attention_for_cpu: forward,
-        aten._scaled_dot_product_flash_attention_for_cpu_backward: backward,
+        aten._scaled_dot_product_flash_attention_for_cpu: lambda *given, **_named: attended(*given[:3]),
+        # The gradient comes first.
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda *given, **_: attended(*given[1:4]) * 5 // 2,
         aten.mv: vector,
         aten.dot: vector,
-        aten.addmv: added,
+        aten.addmv: lambda _added, *given, **_named: vector(*given),
     }
 
 

@@ -136,7 +136,6 @@ class SeriesTrend(NamedTuple):
     """The shape of a series, and by how much it changes.
 
     Attributes:
-        shape: Level, step or drift.
         change: Size of the last step, or the change over the whole series where it drifts; 0 for a level.
         first: Position of the first run after the last step; 0 otherwise.
     """

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nsyswrap.base import units
-from nsyswrap.compare.comparability import FEWEST_STEPS, other
+from nsyswrap.compare.comparability import FEWEST_STEPS, accepted, few_steps, incomplete, other
 from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
 from nsyswrap.compare.step_times import WAITS_FOR_CORE
 from nsyswrap.gate.decision import judge, withheld
-from nsyswrap.gate.reports import IDLE, WAIT
-from nsyswrap.gate.timed_runs import Gate, GateOptions, TimedRun, part_words
+from nsyswrap.gate.timed_runs import Gate, GateOptions, TimedRun, parts_of_accounts
 from nsyswrap.rules import capture
 from nsyswrap.runs.run import RunRow, SeriesRun
 
@@ -68,7 +67,7 @@ def _timed(one: SeriesRun, known: KnownOfRuns) -> TimedRun:
         name=run_name(row),
         mean_ns=row.mean_ns or 0.0,
         median_ns=row.median_ns or 0.0,
-        parts=parts_of_run(one),
+        parts=parts_of_accounts(one.accounts),
         commit=row.commit and row.commit + ("+changes" if row.is_dirty else ""),
         waiting_ns=_waiting(one, known),
     )
@@ -80,21 +79,6 @@ def run_name(row: RunRow) -> str:
     return f"{row.run_id[:_ID_DIGITS]} at {commit}" if commit else row.run_id[:_ID_DIGITS]
 
 
-def parts_of_run(one: SeriesRun) -> Mapping[str, float]:
-    """Return ns a step of each part of a step, by its words: they add up to the time per step where GPUs worked."""
-    kinds = {account.kind for account in one.accounts}
-    # Idle time and waits have rows of their own where their parts are known.
-    replaced = {name for kind, name in (("idle", IDLE), ("wait", WAIT)) if kind in kinds}
-    parts: dict[str, float] = {}
-    for account in one.accounts:
-        if account.step_ns is None or (account.kind == "ledger" and account.name in replaced):
-            continue
-        name = account.phase if account.kind == "idle" else account.name
-        words = part_words(account.kind, name, account.rule) or "idle GPU"
-        parts[words] = parts.get(words, 0.0) + account.step_ns
-    return parts
-
-
 def _waiting(one: SeriesRun, known: KnownOfRuns) -> float | None:
     """Return ns a step that the loop waits for a CPU core; None where it was not sampled, or without a GPU."""
     if not known.sampled_ns.get(one.row.run_id) or not one.row.gpu_count or not one.row.has_steps:
@@ -103,27 +87,16 @@ def _waiting(one: SeriesRun, known: KnownOfRuns) -> float | None:
     return sum(each for each in idle if each is not None)
 
 
-def _of_new(new: Sequence[SeriesRun], known: KnownOfRuns, options: GateOptions) -> Iterator[ComparabilityIssue]:
-    """Yield what keeps new runs from being compared."""
+def _of_new(new: Sequence[SeriesRun], known: KnownOfRuns, options: GateOptions) -> list[ComparabilityIssue]:
+    """Return what keeps new runs from being compared."""
+    found = []
     if len({one.row.run_id for one in new}) < len(new):
         words = "One capture is given twice as a new run."
-        yield ComparabilityIssue(IssueKind.SAME, words, blocks=True, hint="give each run once")
+        found.append(ComparabilityIssue(IssueKind.SAME, words, blocks=True, hint="give each run once"))
     for one in new:
-        name, count = run_name(one.row), one.row.step_count
-        if count < FEWEST_STEPS:
-            words = f"{name} has {count or 'no'} measured steps; a comparison needs {FEWEST_STEPS}."
-            hint = "profile more steps" if count else 'put an NVTX range such as "batch 17" around each step'
-            yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint=hint)
-        if one.row.run_id in known.incomplete:
-            accepted = IssueKind.INCOMPLETE in options.accept
-            words = f"The capture of {name} is incomplete, so lost events cannot be compared."
-            hint = "follow the advice in its report and capture again"
-            yield ComparabilityIssue(
-                IssueKind.INCOMPLETE,
-                f"{words} You accepted this." if accepted else words,
-                blocks=not accepted,
-                hint=hint,
-            )
+        found += few_steps(run_name(one.row), one.row.step_count)
+        found += [incomplete(run_name(one.row))] if one.row.run_id in known.incomplete else []
+    return accepted(found, options.accept)
 
 
 def _others(earlier: Sequence[SeriesRun], new: Sequence[SeriesRun]) -> Iterator[ComparabilityIssue]:

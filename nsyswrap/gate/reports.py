@@ -2,23 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nsyswrap.base import units
 from nsyswrap.compare.comparability import between_runs, find_issues
 from nsyswrap.compare.comparison import ComparabilityIssue, ComparisonOptions, IssueKind, RunMachine, Side
-from nsyswrap.compare.step_times import LEDGER_ROWS, MeasuredSteps, step_count
+from nsyswrap.compare.step_times import MeasuredSteps, step_count
 from nsyswrap.gate.decision import judge, withheld
-from nsyswrap.gate.timed_runs import Gate, GateOptions, TimedRun, part_words
+from nsyswrap.gate.timed_runs import Gate, GateOptions, TimedRun, parts_of_accounts
 from nsyswrap.model import Report, Session
-
-if TYPE_CHECKING:
-    import pandas as pd
+from nsyswrap.runs.from_report import accounts_of
 
 BASE, NEW = "BASE", "NEW"
-IDLE, WAIT = "idle_ns", "communication_wait_ns"
 
 
 class NamedReport(NamedTuple):
@@ -95,35 +92,17 @@ def timed_run(named: NamedReport, steps: MeasuredSteps) -> TimedRun:
 def parts_of(report: Report, count: int) -> Mapping[str, float]:
     """Return ns a step of each part of a step, by its words; empty where the window is not made of steps.
 
-    With GPU work these are the rows of the ledger, idle time by rule and waits by late rank, each the mean over GPUs,
-    and they add up to the time per step. Without GPU work they are the phases on the CPU.
+    With GPU work these are the accounts of a run. Without GPU work they are the phases on the CPU.
     """
     if not report.window.is_of_steps or not count:
         return {}
-    devices, idle, waits, phases = (
-        report.rows(*place)
-        for place in (("ledger", "devices"), ("idle", "attribution"), ("communication", "waits"), ("phases", "phases"))
-    )
-    found: list[tuple[str, float]] = []
+    devices, phases = report.rows("ledger", "devices"), report.rows("phases", "phases")
     if devices is not None:
-        # Idle time and waits have rows of their own where their parts are known.
-        replaced = {name for name, table in ((IDLE, idle), (WAIT, waits)) if table is not None}
-        rows = [row for row in LEDGER_ROWS if row in devices and row not in replaced]
-        found += [(part_words("ledger", row), float(devices[row].sum())) for row in rows]
-        for row in _records(idle):
-            found.append((part_words("idle", str(row["phase"]), str(row["rule"])), float(row["idle_ns"])))
-        for row in _records(waits):
-            found.append((part_words("wait", str(row["late_rank"]), str(row["rule"] or "")), float(row["wait_ns"])))
-    else:
-        found += [(part_words("phase", str(row["phase"])), float(row["host_ns"])) for row in _records(phases)]
-    parts: dict[str, float] = {}
-    for words, amount in found:
-        parts[words] = parts.get(words, 0.0) + amount / (count * (1 if devices is None else len(devices)))
-    return parts
-
-
-def _records(table: "pd.DataFrame | None") -> list[dict[Any, Any]]:
-    return [] if table is None else table.to_dict("records")
+        steps = count * len(devices)
+        return parts_of_accounts(each._replace(step_ns=each.total_ns / steps) for each in accounts_of(report))
+    if phases is None:
+        return {}
+    return {f"phase {phase} on the CPU": ns / count for phase, ns in phases.groupby("phase")["host_ns"].sum().items()}
 
 
 def _given_twice(earlier: Sequence[NamedReport], new: Sequence[NamedReport]) -> Iterator[ComparabilityIssue]:

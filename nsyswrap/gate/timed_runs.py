@@ -1,6 +1,6 @@
 """The types of the gate: runs with their step times and parts, and the result."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -9,6 +9,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
 from nsyswrap.rules import rule_name
 from nsyswrap.rules.work_names import LEDGER_NAMES
+from nsyswrap.runs.run import Account
 
 FIND = 0.05
 """The smallest slowdown that must not pass unseen, as a share: what most jobs want to find."""
@@ -148,18 +149,22 @@ def noise_words(limit: float) -> str:
     return f"up to {units.share(limit)}" if limit <= MOST_FIND else f"more than {100 * MOST_FIND:,.0f} %"
 
 
-def part_words(kind: str, name: str, rule: str = "") -> str:
-    """Return the words for a part of a step; empty for a row that its own parts replace, such as idle time.
+def parts_of_accounts(accounts: Iterable[Account]) -> Mapping[str, float]:
+    """Return ns a step of each part of a step, by its words: they add up to the time per step where GPUs worked."""
+    of_steps = [each for each in accounts if each.step_ns is not None]
+    kinds = {each.kind for each in of_steps}
+    # Idle time and waits have rows of their own where their parts are known.
+    replaced = {name for kind, name in (("idle", "idle_ns"), ("wait", "communication_wait_ns")) if kind in kinds}
+    parts: dict[str, float] = {}
+    for each in of_steps:
+        if each.kind != "ledger" or each.name not in replaced:
+            words = _part_words(each)
+            parts[words] = parts.get(words, 0.0) + (each.step_ns or 0.0)
+    return parts
 
-    Args:
-        kind: "ledger", "idle", "wait" or "phase".
-        name: Row of the ledger, late rank of a wait, or phase on the CPU.
-        rule: Rule of idle time, or of a wait.
-    """
-    if kind == "ledger":
-        return "" if name == "idle_ns" else LEDGER_NAMES.get(name, "")
-    if kind == "idle":
-        return f"idle GPU ({rule_name(rule)})"
-    if kind == "wait":
-        return f"wait for rank {name} ({rule_name(rule)})" if rule else f"wait for rank {name}"
-    return f"phase {name} on the CPU"
+
+def _part_words(account: Account) -> str:
+    if account.kind == "ledger":
+        return "idle GPU" if account.name == "idle_ns" else LEDGER_NAMES.get(account.name, account.name)
+    known = f" ({rule_name(account.rule)})" if account.rule else ""
+    return f"wait for rank {account.name}{known}" if account.kind == "wait" else f"idle GPU{known}"

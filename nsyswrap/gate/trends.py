@@ -9,8 +9,8 @@ import numpy as np
 
 from nsyswrap.gate.change_points import SeriesShape, change_points, trend_of
 from nsyswrap.gate.noise import FEWEST, limit
-from nsyswrap.gate.recorded import differences, parts_of_run
-from nsyswrap.gate.timed_runs import FALSE_ALARMS
+from nsyswrap.gate.recorded import differences
+from nsyswrap.gate.timed_runs import FALSE_ALARMS, parts_of_accounts
 from nsyswrap.runs.run import Program, SeriesRun
 
 # Parts that make less than this share of all that moved are added up. Ours: a reader asks for the large ones.
@@ -117,7 +117,7 @@ def _change(runs: Sequence[SeriesRun], before: Level, after: Level) -> LevelChan
     states = {(row.commit, row.is_dirty) for row in commits}
     sides = []
     for level in (before, after):
-        every = [parts_of_run(one) for one in runs[level.first : level.end]]
+        every = [parts_of_accounts(one.accounts) for one in runs[level.first : level.end]]
         names = dict.fromkeys(name for parts in every for name in parts)
         # The means add up to the mean step.
         sides.append({name: sum(parts.get(name, 0.0) for parts in every) / len(every) for name in names})

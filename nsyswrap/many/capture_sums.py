@@ -50,14 +50,11 @@ class CaptureSums:
     Attributes:
         program: The script or module that ran, such as "train.py"; empty if unknown.
         arguments: The other words of the command, without values that differ from run to run.
-        gpus: Name of each GPU that ran something, sorted.
         host: Neutral name of the machine; empty if unknown.
         started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
         step_count: Measured steps; None where there are none.
-        step_ns: Their median length.
         ledger: GPU time by row of the ledger. The values add up to the window of all GPUs.
         idle: Idle GPU time by rule. The values add up to the ledger's idle time.
-        findings: The findings by rule, as the report has them.
         kernels: The largest kernels, the most time first.
         other_kernels: All others in one row, without a name.
     """

@@ -49,12 +49,10 @@ class Outlier(NamedTuple):
     """A capture whose step is far from the usual one.
 
     Attributes:
-        program: What it ran, with its arguments.
         usual_ns: The median of the steps of all captures of this command on this host and such GPUs.
         share: Step by usual step.
         score: Modified z-score of the step.
         part: Row of the ledger, or rule of idle time, that changed most in this direction; empty where none did.
-        part_ns: By how much, in a step of one GPU.
     """
 
     name: str

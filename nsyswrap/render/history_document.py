@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.gate.change_points import SeriesShape
-from nsyswrap.gate.recorded import parts_of_run, run_name
-from nsyswrap.gate.timed_runs import noise_words
+from nsyswrap.gate.recorded import run_name
+from nsyswrap.gate.timed_runs import noise_words, parts_of_accounts
 from nsyswrap.gate.trends import Level, LevelChange, PartMove, Trend
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.document import PAGE, Block, Column, Document, DocumentSection, Facts, Hero, Lines, Pictures, Table
@@ -215,7 +215,7 @@ def _moves(moved: Sequence[PartMove]) -> tuple[Column, ...]:
 def _runs(key: str, trend: Trend, anchors: Mapping[str, str], reports: Mapping[str, str]) -> Table:
     """Return the runs, the newest first as `history list` has them; the script reads their parts, in ns a step."""
     runs = trend.runs[::-1]
-    rows, parts = [one.row for one in runs], [parts_of_run(one) for one in runs]
+    rows, parts = [one.row for one in runs], [parts_of_accounts(one.accounts) for one in runs]
     names = list(dict.fromkeys(name for each in reversed(parts) for name in each))
     attributes = tuple(
         {

@@ -12,9 +12,6 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.base.json_codec import (
     NS_INTERVAL,
@@ -34,7 +31,7 @@ from nsyswrap.base.json_codec import (
 )
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Plan, PlannedChange, Report, Section, Session, StepTimes, Unit
 from nsyswrap.render.json_tables import listed_rows, read_table, tables_schema
-from nsyswrap.render.json_writer import write
+from nsyswrap.render.json_writer import plain, write
 from nsyswrap.render.section_heads import known_tables
 from nsyswrap.render.summary_model import records
 from nsyswrap.rules.program_kind import Framework, ProgramKind
@@ -44,7 +41,6 @@ SCHEMA = "nsyswrap.report/3"
 # The number of the rank on each GPU.
 Ranks = Mapping[int, int | None]
 NO_RANKS: Ranks = MappingProxyType({})
-_INFINITE = (float("inf"), -float("inf"))
 
 
 def _written(codec: Codec, get: Any = lambda _: None) -> Field:  # noqa: ANN401 - of any record
@@ -57,12 +53,6 @@ def _capability(text: Any, place: str) -> tuple[int, int]:  # noqa: ANN401 - a v
     if not (major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
         raise DamagedError(f"{place} is {text[:20]!r}")
     return int(major), int(minor)
-
-
-def _value(fact: Fact) -> object:
-    """Return a fact's value for JSON: a numpy number becomes a Python number, a missing value None."""
-    value = fact.value.item() if isinstance(fact.value, np.generic) else fact.value
-    return None if units.is_missing(value) or value in _INFINITE else value
 
 
 def _fact(label: str, value: object, unit: Unit) -> Fact:
@@ -91,7 +81,7 @@ FINDING = record_of(
     section=_written(null_or(TEXT)),
     window=WINDOW,
 )
-VALUE = Field(Codec({"type": ["number", "string", "null"]}, read_scalar), _value)
+VALUE = Field(Codec({"type": ["number", "string", "null"]}, read_scalar), lambda fact: plain(fact.value))
 CELL = Codec({"type": ["string", "number", "boolean", "null"]}, lambda value, _: value)
 ROWS = Codec({"type": "array", "items": mapping_of(CELL).schema}, CELL.read, records)
 

@@ -12,16 +12,19 @@ from nsyswrap.render.escape import escape_in_json
 _INFINITE = (float("inf"), -float("inf"))
 
 
-def _python_value(value: object) -> object:
-    """Return a number of numpy as Python's own, so that it is not written as a text; anything else as a text."""
-    if not isinstance(value, np.generic):
-        return str(value)
-    number = value.item()
-    return None if units.is_missing(number) or number in _INFINITE else number
+def plain(value: object) -> object:
+    """Return a number of numpy as Python's own, so that it is not written as a text; None for a missing number."""
+    found = value.item() if isinstance(value, np.generic) else value
+    return None if units.is_missing(found) or found in _INFINITE else found
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "), default=_python_value)
-_COLUMN_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("\n", ": "), default=_python_value)
+def _of_other(value: object) -> object:
+    """Return what stands for a value that JSON does not have: a number of numpy, or a text."""
+    return plain(value) if isinstance(value, np.generic) else str(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "), default=_of_other)
+_COLUMN_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("\n", ": "), default=_of_other)
 
 
 def write(tree: Tree) -> str:

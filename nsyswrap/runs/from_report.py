@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,7 @@ def run_from_report(
         )
         for position, each in enumerate(report.findings)
     )
-    accounts = tuple(sorted(_accounts(report, texts)))
+    accounts = tuple(sorted(accounts_of(report, texts)))
     row = _row(report, record or {}, place or RunOrigin(), texts)
     kept = {name: value for name, value in row._asdict().items() if name not in _NOT_CONTENT}
     content = _digest([kept, *accounts, *findings, *sorted(facts, key=lambda one: one[:2])])
@@ -173,7 +173,7 @@ def _shortened(report: Report) -> dict[str, Any]:
     }
 
 
-def _accounts(report: Report, texts: _Texts) -> list[Account]:
+def accounts_of(report: Report, texts: Callable[[object], str] = str) -> list[Account]:
     """Return the accounts of a report: rows of one name, rule and phase are added."""
     sums: dict[tuple[str, str, str, str], int] = {}
 

@@ -24,7 +24,7 @@ from nsyswrap.rules.memory import MIGRATIONS, TOO_LARGE
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.places import place_lines
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.severity import make_finding, ordered, worth_printing
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, groups
@@ -173,27 +173,23 @@ def run(
             Fact("blocking_count", int(copies["blocking"].sum()), "count"),
         ),
         tables={"summary": _summary(copies, find_memsets(context, window))},
-        findings=_findings(simulation, attributions, copies.assign(operation=rows)),
+        findings=ordered(_findings(simulation, attributions, copies.assign(operation=rows))),
         notes=("The table adds up the time of copies that run at the same time; the facts count it once.",),
     )
 
 
 def _findings(
     simulation: Simulation, attributions: tuple[Attribution, ...], copies: pd.DataFrame
-) -> tuple[Finding, ...]:
-    """Return the findings on the copies of each device: copies of pageable memory, and other exposed copies."""
-    found: list[Finding | None] = []
+) -> Iterator[Finding | None]:
+    """Yield the findings on the copies of each device: copies of pageable memory, and other exposed copies."""
     # A fix of the program is one for all devices, so it is simulated once.
     pinned, beside = (cache(partial(predict, simulation, change)) for change in (pinned_copies, beside_kernels))
     for each in attributions:
         of_device = copies[copies["device_id"] == each.device_id]
         staged = of_device[staged_of(of_device)]
-        found += [
-            _pageable(simulation.context, each, staged, pinned),
-            _exposed(simulation.context, each.device_id, of_device, each.window, beside),
-            _migrations(simulation.context, each, of_device, each.window),
-        ]
-    return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
+        yield _pageable(simulation.context, each, staged, pinned)
+        yield _exposed(simulation.context, each.device_id, of_device, each.window, beside)
+        yield _migrations(simulation.context, each, of_device, each.window)
 
 
 def _pageable(

@@ -48,7 +48,10 @@ def run(context: TraceContext, window: Window) -> Section:
     if not (len(found.launches) or len(found.operations)):
         return SECTION.made(window, (Fact("graph_launches", 0, "count"),), {}, (), (NO_GRAPH,))
     launches = _launches(context, found, window)
-    kernels = _kernels(context, found, window)
+    operations, trace = context.operations, context.trace
+    rows, duration = running(context, found.operations[operations.table[found.operations] == 0], window)
+    codes, ids = pd.factorize(coded(trace[tables.KERNELS], "name_id")[operations.row[rows]])
+    kernels = by_name([trace.text(int(each)) for each in ids], codes, duration)
     inside = int(kernels["total_ns"].sum()) + _length(context, found.operations[found.whole], window)
     everything = _length(
         context,
@@ -122,14 +125,6 @@ def _busy(context: TraceContext, rows: Indices, window: Window) -> int:
         part = own.on(device)
         busy += total(clip(merge(operations.start[mine], operations.end[mine]), part.start_ns, part.end_ns))
     return busy
-
-
-def _kernels(context: TraceContext, found: _InGraphs, window: Window) -> pd.DataFrame:
-    """Return the statistics of the kernels inside graphs, by name."""
-    operations, trace = context.operations, context.trace
-    rows, duration = running(context, found.operations[operations.table[found.operations] == 0], window)
-    codes, ids = pd.factorize(coded(trace[tables.KERNELS], "name_id")[operations.row[rows]])
-    return by_name([trace.text(int(each)) for each in ids], codes, duration)
 
 
 def _length(context: TraceContext, rows: Indices, window: Window) -> int:

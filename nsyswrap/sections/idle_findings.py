@@ -23,16 +23,9 @@ from nsyswrap.model import ENDED_AT, MOST_SAMPLES, Finding, Severity
 from nsyswrap.rules import host, memory, rule_of
 from nsyswrap.rules.idle import CPU, LOCK, PROFILER, UNKNOWN
 from nsyswrap.sections.host_time import RULE_OF
-from nsyswrap.sections.idle_advice import (
-    NO_CORE,
-    OWN_RULES,
-    advice_for,
-    calls_meanwhile,
-    core_use,
-    page_use,
-)
+from nsyswrap.sections.idle_advice import NO_CORE, OWN_RULES, advice_for, calls_meanwhile, core_use, page_use
 from nsyswrap.sections.places import LISTED, place_lines
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.severity import make_finding, ordered, worth_printing
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Frame, array
 from nsyswrap.what_if.changes import fix_of
@@ -55,21 +48,17 @@ def find_idle_findings(
     """Return one finding for each device and rule that takes at least 2 % of the window."""
     found, first = [], 0
     known: Savings = {}
+    # Where allocations were recorded, the section on memory has the rule on churn.
+    churn = memory.CHURN.key if len(simulation.context.trace[tables.MEMORY]) else ""
     for each in attributions:
         mine = idle_gaps.iloc[first : first + len(each.rule)]
         first += len(each.rule)
         found += [
             _finding(simulation, known, LostTime(rule, attributions), each, mine)
-            for rule in _printed_here(simulation.context)
-            if worth_printing(each.idle_of(rule), window)
+            for rule in OWN_RULES
+            if rule != churn and worth_printing(each.idle_of(rule), window)
         ]
-    return tuple(sorted(found, key=lambda finding: finding.order))
-
-
-def _printed_here(context: TraceContext) -> Iterator[str]:
-    """Yield the section's own rules; where allocations were recorded, the section on memory has the rule on churn."""
-    churn = memory.CHURN.key if len(context.trace[tables.MEMORY]) else ""
-    yield from (rule for rule in OWN_RULES if rule != churn)
+    return ordered(found)
 
 
 def _finding(

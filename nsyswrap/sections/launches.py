@@ -19,7 +19,7 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.rules.launches import LAUNCH_BOUND
 from nsyswrap.rules.optimizer import BESIDE_FUSED, MANY_KERNELS
 from nsyswrap.sections.idle_findings import costliest_line
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.severity import make_finding, ordered, worth_printing
 from nsyswrap.sections.spec import STATISTICS, About, Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
@@ -56,6 +56,8 @@ def run(
         part = by_name(names, taken(codes, chosen), taken(duration, chosen))
         part.insert(1, "kind", kind)
         parts.append(part)
+    # A fix of the program is one for all devices, so it is simulated once.
+    graphs, fused = (cache(partial(predict, simulation, change)) for change in (cuda_graphs, fused_optimizer))
     return SECTION.made(
         window,
         facts=(
@@ -66,22 +68,12 @@ def run(
             Fact("median_launch_interval_ns", _median(launches.since[launches.since >= 0]), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(context, launches)},
-        findings=_findings(simulation, attributions, launches),
+        findings=ordered(
+            finding
+            for each in attributions
+            for finding in (_launch_bound(context, each, launches, graphs), _optimizer(context, each, fused))
+        ),
     )
-
-
-def _findings(
-    simulation: Simulation, attributions: tuple[Attribution, ...], launches: LaunchTimes
-) -> tuple[Finding, ...]:
-    """Return the findings on launches of each device: the launch-bound one and the one on the optimizer."""
-    found: list[Finding | None] = []
-
-    # A fix of the program is one for all devices, so it is simulated once.
-    graphs, fused = (cache(partial(predict, simulation, change)) for change in (cuda_graphs, fused_optimizer))
-    for each in attributions:
-        found.append(_launch_bound(simulation.context, each, launches, graphs))
-        found.append(_optimizer(simulation.context, each, fused))
-    return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
 def _launch_bound(

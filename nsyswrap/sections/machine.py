@@ -19,7 +19,7 @@ from nsyswrap.sections.gpu_clocks import energy_words, find_clocks, find_step_en
 from nsyswrap.sections.host_time import find_host_time
 from nsyswrap.sections.idle_advice import NO_CORE, core_use, file_advice, no_core_advice, page_use
 from nsyswrap.sections.places import LISTED
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.severity import make_finding, ordered, worth_printing
 from nsyswrap.sections.spec import Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import estimated
@@ -40,9 +40,8 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     record, host = context.settings.host, find_host_time(context, states, window)
     clocks, own = find_clocks(context, window), find_own_windows(context, window)
     parts = (window if each.device_id is None else own.on(each.device_id) for each in clocks)
-    findings = [finding for finding in map(slowed_finding, clocks, parts) if finding is not None]
-    if not context.is_about_gpus and len(context.steps.frame):
-        findings += _host_findings(context, host, window)
+    has_own = not context.is_about_gpus and len(context.steps.frame)
+    of_host = _host_findings(context, host, window) if has_own else ()
     energy = find_step_energy(context, window)
     rows = [{name: value for name, value in asdict(each).items() if name in gpu_clocks.COLUMNS} for each in clocks]
     return SECTION.made(
@@ -52,7 +51,7 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
             *(() if energy is None else (Fact("step_energy", energy_words(energy), "text"),)),
         ),
         tables={"host": host, "gpus": pd.DataFrame(rows, columns=list(gpu_clocks.COLUMNS))},
-        findings=tuple(sorted(findings, key=lambda finding: finding.order)),
+        findings=ordered((*map(slowed_finding, clocks, parts), *of_host)),
         notes=() if len(record.times) else (NOT_SAMPLED,),
     )
 

@@ -1,6 +1,6 @@
 """Occupancy: estimates of how well kernels fill the multiprocessors, what limits it, and advice."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.rules.rule import Rule
 from nsyswrap.sections.places import LISTED, place_lines
-from nsyswrap.sections.severity import make_finding
+from nsyswrap.sections.severity import make_finding, ordered
 from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.sections.summaries import kernels_by_device, launch_groups
 from nsyswrap.trace import tables
@@ -94,7 +94,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
             Fact("tail_share", weighted(tail, filled), "share"),
         ),
         tables={"kernels": by_name},
-        findings=find_findings(simulation, launches, context.steps.together(window)),
+        findings=ordered(find_findings(simulation, launches, context.steps.together(window))),
         notes=_notes(launches),
     )
 
@@ -175,9 +175,8 @@ def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
     return (NOTE, left_out)
 
 
-def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return the findings on the kernel launches of each device."""
-    found: list[Finding | None] = []
+def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window) -> Iterator[Finding | None]:
+    """Yield the findings on the kernel launches of each device."""
     verdicts, filled = launches["verdict"].tolist(), array(launches, "sm_efficiency_estimate")
     long = array(launches, "total_ns") >= SHORT_NS * array(launches, "count")
     small = (filled < FEW_BLOCKS) & long & np.array([each != Verdict.SIMT_ELIGIBLE for each in verdicts], bool)
@@ -196,8 +195,7 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         saving = cache(partial(predict, simulation, partial(_filled, kernels)))
         for device, mine in kernels.groupby("device_id"):
             places = partial(_places, simulation.context, mine, int(str(device)), window)
-            found.append(_finding(rule, saving, places, int(str(device)), mine, window))
-    return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
+            yield _finding(rule, saving, places, int(str(device)), mine, window)
 
 
 def _finding(  # noqa: PLR0913, PLR0917 - the parts of a finding that differ

@@ -289,7 +289,12 @@ def _use(
 
     A step does the work that it launches. While it lasts the GPU may still run that of the step before.
     """
-    rows = _launched(context, window)
+    operations, calls = context.operations, context.trace[tables.CALLS]
+    # A launch counts in the part of the window of its process.
+    low, high = find_own_windows(context, window).by_process(calls)
+    start = array(calls, "start")
+    in_window = (start >= low) & (start < high)
+    rows = np.flatnonzero((operations.kind == COMPUTE) & (operations.call >= 0) & in_window[operations.call])
     if not np.array_equal(rows, joined.rows):
         joined = join_kernels(context, rows, context.operations.end[rows] - context.operations.start[rows])
         rates = find_rates(context, joined)
@@ -310,15 +315,6 @@ def _use(
         Fact("step_operations", float(total), "flop"),
         Fact("peak_source", MEASURED if rates.is_measured.any() else PUBLISHED, "text"),
     )
-
-
-def _launched(context: TraceContext, window: Window) -> Indices:
-    """Return the kernels that are launched in a window, in the part of their process."""
-    operations, calls = context.operations, context.trace[tables.CALLS]
-    low, high = find_own_windows(context, window).by_process(calls)
-    start = array(calls, "start")
-    in_window = (start >= low) & (start < high)
-    return np.flatnonzero((operations.kind == COMPUTE) & (operations.call >= 0) & in_window[operations.call])
 
 
 def _step_ns(context: TraceContext, window: Window, program: ProgramAlone, device_id: int) -> int:

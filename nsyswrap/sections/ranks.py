@@ -111,14 +111,15 @@ def _ranks(
     number = {rank.device_id: rank.number for rank in each}
     whys = [kept.get(rank.device_id, ("", -1)) for rank in each]
     times = np.array([_parts(ledgers[rank.device_id]) for rank in each], np.int64).reshape(-1, 5)
+    # Each row still adds up when its times are divided by the steps.
+    edges = np.rint(np.cumsum(times, axis=1) / steps).astype(np.int64)
+    found: Times = np.diff(edges, axis=1, prepend=0)
     frame = {
         "rank": [rank.number for rank in each],
         "device_id": [rank.device_id for rank in each],
         "late": [rank.device_id in named for rank in each],
         "length_ns": np.rint(times.sum(axis=1) / steps).astype(np.int64),
-        **dict(
-            zip(("compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns"), _mean(times, steps).T, strict=True)
-        ),
+        **dict(zip(("compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns"), found.T, strict=True)),
         "waited_for_ns": [round(waited.get(rank.device_id, 0) / steps) for rank in each],
         "rule": [rule for rule, _ in whys],
         "phase": [lateness.phase_name(phase) if rule else "" for rule, phase in whys],
@@ -136,13 +137,6 @@ def _parts(ledger: Mapping[str, int]) -> tuple[int, ...]:
     """Return compute, copies and memsets, waiting, transfer and idle time of a ledger, in ns."""
     compute, wait, transfer, copy, memset, idle = (ledger[row] for row in ROWS)
     return compute, copy + memset, wait, transfer, idle
-
-
-def _mean(times: Times, steps: int) -> Times:
-    """Return times divided by a number of steps, so that each row still adds up."""
-    edges = np.rint(np.cumsum(times, axis=1) / steps).astype(np.int64)
-    found: Times = np.diff(edges, axis=1, prepend=0)
-    return found
 
 
 def _others(charges: Charges) -> pd.DataFrame:

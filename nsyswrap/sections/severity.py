@@ -1,5 +1,7 @@
 """The rules for printing a finding and for its severity, the same for all sections. No fact depends on them."""
 
+from collections.abc import Iterable
+
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity
@@ -12,6 +14,11 @@ NOTE_SHARE, WARNING_SHARE, PROBLEM_SHARE = 0.02, 0.05, 0.20
 # What takes more of the window than this is no mere note, even if the change saves little as it is simulated. Ours.
 MOST_SHARE = 0.50
 MORE_THAN_LOST = "it saves more than the time lost: operations after it begin earlier as well"
+
+
+def ordered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
+    """Return the findings there are, the most important first."""
+    return tuple(sorted((each for each in findings if each), key=lambda each: each.order))
 
 
 def worth_printing(lost_ns: int, window: Window) -> bool:

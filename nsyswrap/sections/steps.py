@@ -1,6 +1,6 @@
 """The steps of the training loop: the length of each, and where the GPU's time went."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.steps import UNEVEN
 from nsyswrap.sections.idle_findings import costliest_line
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.severity import make_finding, ordered, worth_printing
 from nsyswrap.sections.spec import About, Kind, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
@@ -162,8 +162,8 @@ def _phase_times(context: TraceContext, process: int, start: Times, end: Times) 
 
 def _findings(
     simulation: Simulation, attributions: tuple[Attribution, ...], outliers: pd.DataFrame, window: Window
-) -> tuple[Finding, ...]:
-    """Return one finding for each process whose outliers lose enough of the window.
+) -> Iterator[Finding]:
+    """Yield one finding for each process whose outliers lose enough of the window.
 
     Idle time that another finding counts is not counted again.
     """
@@ -172,7 +172,6 @@ def _findings(
     for each in attributions:
         explained = np.maximum(explained, each.of_specific_rules())
     outliers, costs = _without(context, outliers, window, explained)
-    found = []
     measured = context.steps.measured_inside(window).groupby("process").size()
     for process, mine in outliers.groupby("process"):
         lost, own = costs[int(str(process))], find_own_windows(context, window).of(int(str(process)))
@@ -181,23 +180,20 @@ def _findings(
         devices = set(mine["device_id"]) - {NO_DEVICE}
         worst = mine.sort_values(["excess_ns", "start_ns"], ascending=[False, True]).head(WORST)
         lines = [costliest_line(context, each, UNEVEN.key) for each in attributions if each.device_id in devices]
-        found.append(
-            make_finding(
-                rule=UNEVEN,
-                headline=f"A few slow steps cost {units.share(lost / own.length_ns)} of the time.",
-                lost_ns=lost,
-                saving=estimated(lost, own.length_ns, "all of the time that they take longer is saved"),
-                advice=_advice(mine),
-                evidence=(
-                    f"{len(mine)} of {measured[process]} measured steps of process {tables.pid(int(str(process)))}",
-                    *next((each for each in lines if each), ()),
-                    *map(_words, worst.to_dict("records")),
-                ),
-                device_id=int(devices.pop()) if len(devices) == 1 else None,
-                window=own,
-            )
+        yield make_finding(
+            rule=UNEVEN,
+            headline=f"A few slow steps cost {units.share(lost / own.length_ns)} of the time.",
+            lost_ns=lost,
+            saving=estimated(lost, own.length_ns, "all of the time that they take longer is saved"),
+            advice=_advice(mine),
+            evidence=(
+                f"{len(mine)} of {measured[process]} measured steps of process {tables.pid(int(str(process)))}",
+                *next((each for each in lines if each), ()),
+                *map(_words, worst.to_dict("records")),
+            ),
+            device_id=int(devices.pop()) if len(devices) == 1 else None,
+            window=own,
         )
-    return tuple(sorted(found, key=lambda finding: finding.order))
 
 
 def _without(
@@ -277,7 +273,7 @@ def run(
         window,
         tuple(facts),
         shown,
-        _findings(simulation, attributions, outliers, window),
+        ordered(_findings(simulation, attributions, outliers, window)),
         _notes(context, window),
     )
 

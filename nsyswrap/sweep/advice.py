@@ -34,12 +34,10 @@ class Choice(NamedTuple):
     Attributes:
         others: The values on the other axes that have more than one.
         chosen: The smallest value that no larger one beats beyond the noise; on an axis of names, the best one.
-        best: The value with the highest rate.
         is_last: Whether no larger value than the chosen one was measured, so that a larger one may be faster.
         beyond: The next larger value that was not measured, and why not; empty for none.
         is_faster: Whether it is faster beyond the noise than the first value; on an axis of names, than the next best.
         possible: By how much a larger value may be faster, noise included, as a share; 0 on an axis of names.
-        limit: What limits the chosen cell.
     """
 
     axis: Axis

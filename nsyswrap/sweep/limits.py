@@ -22,7 +22,6 @@ class Limit(NamedTuple):
     """What takes the largest part of a step.
 
     Attributes:
-        share: Its share of the step.
         rule: Rule with most of its idle time; empty where it is not idle time.
     """
 
@@ -38,13 +37,7 @@ class Limit(NamedTuple):
 
 
 class LimitChange(NamedTuple):
-    """Two neighbouring cells of an axis with other limits.
-
-    Attributes:
-        others: The values on the other axes that have several.
-        before, after: The values on the axis.
-        limit_before, limit_after: Their limits.
-    """
+    """Two neighbouring cells of an axis with other limits."""
 
     axis: str
     others: tuple[tuple[str, str], ...]

@@ -127,12 +127,7 @@ class CellResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep with what was measured.
-
-    Attributes:
-        seed: Decided the order of the runs.
-        runs: All runs, in the order in which they ran.
-    """
+    """A sweep with what was measured."""
 
     spec: SweepSpec
     seed: int

@@ -17,11 +17,8 @@ class ScalingRow(NamedTuple):
     """One cell on several GPUs against the one with the fewest.
 
     Attributes:
-        kind: "strong" or "weak".
         others: The values on the axes other than GPUs and batch.
         kept: The batch that is kept: of all GPUs (strong) or of each (weak); None if the sweep has no such axis.
-        base_gpus, gpus: Number of GPUs of both.
-        base_ns, step_ns: Time per step of both.
         speedup: Throughput by that of the base.
         efficiency: Speedup by the number of GPUs over that of the base.
         groups_ns: What each group adds to a step; together the difference of the steps. Empty without GPU work.

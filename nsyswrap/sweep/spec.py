@@ -85,13 +85,9 @@ class SweepSpec:
     """A sweep.
 
     Attributes:
-        text: The TOML that describes it.
         command: The words of the command, with placeholders.
-        environment: Variables of the program, with placeholders.
         options: Options of ``nsyswrap profile`` for each run.
         batch_of: Whether the batch size is that of all GPUs or of each; empty if not given.
-        skip: Values of cells that are left out.
-        same: Cells that are the same as others.
         seed: Decides the order of runs; None for one drawn at the start.
         tolerance: Half of the width of an interval that is narrow enough, as a share.
     """

@@ -40,6 +40,11 @@ class Grid:
         """Return the number of bins."""
         return len(self.edges) - 1
 
+    @property
+    def extent(self) -> Window:
+        """Return the interval of all bins."""
+        return Window(int(self.edges[0]), int(self.edges[-1]), "all that is shown", "session")
+
     def sums(self, labels: LabelledSpans, classes: int) -> npt.NDArray[np.int64]:
         """Return the time that each class covers of each bin, in ns, shape (classes, bins)."""
         sums = np.zeros((classes, self.count), np.int64)

@@ -39,7 +39,7 @@ def gpu_row(  # noqa: PLR0913, PLR0917 - one argument a source
     context: TraceContext, collectives: Collectives, grid: Grid, window: Window, gaps: pd.DataFrame, device_id: int
 ) -> TimelineRow:
     """Return the time of a GPU: by kind of work while it is busy, by rule while it is idle."""
-    layers = collectives.exclusive(context.operations, device_id, _extent(grid))
+    layers = collectives.exclusive(context.operations, device_id, grid.extent)
     parts = [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
     parts += [_idle_part(context, gaps, device_id), _outside_part(context, grid, window, device_id)]
     order = np.argsort(np.concatenate([part["start"] for part in parts]), kind="stable")
@@ -67,7 +67,7 @@ def _idle_part(context: TraceContext, gaps: pd.DataFrame, device_id: int) -> dic
 
 def _outside_part(context: TraceContext, grid: Grid, window: Window, device_id: int) -> dict[str, Numbers]:
     """Return the idle time before and after the window; it has no rule."""
-    whole = _extent(grid)
+    whole = grid.extent
     free = uncovered(context.operations.busy(device_id), whole.start_ns, whole.end_ns)
     beyond = uncovered(merge([window.start_ns], [window.end_ns]), whole.start_ns, whole.end_ns)
     spans = intersect(free, beyond)
@@ -93,10 +93,6 @@ def _recoded(texts: "pd.Series[str]", meaning: Mapping[str, int]) -> Numbers:
     numbers = np.array([meaning.get(str(text), 0) for text in column.categories], np.int32)
     codes: Numbers = numbers[column.codes.to_numpy()] if len(numbers) else np.zeros(len(texts), np.int32)
     return codes
-
-
-def _extent(grid: Grid) -> Window:
-    return Window(int(grid.edges[0]), int(grid.edges[-1]), "all that is shown", "session")
 
 
 class _Lane(NamedTuple):

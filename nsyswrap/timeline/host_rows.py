@@ -94,8 +94,7 @@ def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
     threads = _launching_threads(context, window)
     shown = threads[: MOST_THREADS + MOST_FOLDED]
     ranges = range_rows(context, grid, shown[:MOST_THREADS])
-    whole = Window(int(grid.edges[0]), int(grid.edges[-1]), "the whole timeline", "session")
-    states = states_of(context, whole, shown)
+    states = states_of(context, grid.extent, shown)
     rows: list[TimelineRow] = []
     for thread in shown[:MOST_THREADS]:
         rows.append(_thread_row(context, states, grid, thread, MOST_CALLS // min(len(shown), MOST_THREADS)))

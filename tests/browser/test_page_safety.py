@@ -270,7 +270,7 @@ def test_without_scripts_evidence_still_opens(bare: Page) -> None:
     assert evidence.locator("li").first.is_visible()
 
 
-@pytest.mark.parametrize("name", ["samples/mnist-1-worker", "samples/mnist-8-workers"])
+@pytest.mark.parametrize("name", ["samples/mnist-1-worker", *more("samples/mnist-8-workers")])
 def test_no_column_of_a_table_is_left_without_a_name(
     browser: Browser, name: str, real_report: RealReport, tmp_path: Path
 ) -> None:

@@ -6,8 +6,8 @@ import pytest
 from made_runs import made_run
 
 from nsyswrap.compare.comparison import IssueKind
-from nsyswrap.gate.recorded import KnownOfRuns, gate_runs, parts_of_run, run_name
-from nsyswrap.gate.timed_runs import GateOptions, GateOutcome
+from nsyswrap.gate.recorded import KnownOfRuns, gate_runs, run_name
+from nsyswrap.gate.timed_runs import GateOptions, GateOutcome, parts_of_accounts
 from nsyswrap.runs.run import Account, SeriesRun, in_series
 
 
@@ -21,18 +21,9 @@ def series(count: int, first: int = 0, factor: float = 1.0) -> list[SeriesRun]:
 
 def test_the_parts_of_a_run_add_up_to_its_step() -> None:
     """Idle time counts once: by its causes."""
-    parts = parts_of_run(in_series(made_run(1, 10.0)))
+    parts = parts_of_accounts(in_series(made_run(1, 10.0)).accounts)
     assert sum(parts.values()) == pytest.approx(10e6)
     assert parts["idle GPU (data loader wait)"] == pytest.approx(3e6)
-
-
-def test_waits_for_a_rank_replace_their_row_of_the_ledger() -> None:
-    accounts = (
-        Account("ledger", "communication_wait_ns", "", "", 50, 1.0),
-        Account("wait", "3", "idle/data_wait", "data", 50, 1.0),
-    )
-    parts = parts_of_run(in_series(made_run(1))._replace(accounts=accounts))
-    assert parts == {"wait for rank 3 (data loader wait)": 1.0}
 
 
 def test_a_new_run_counts_once() -> None:

@@ -105,7 +105,7 @@ def assert_all_same(part: Report, whole: Report) -> None:
 
 
 @pytest.mark.slow
-@of_captures(WITH_STEPS, few={"cnn_amp", "mnist_counters_python", "host/shared_core"})
+@of_captures(WITH_STEPS, few={"mnist_counters_python", "host/shared_core"})
 def test_a_part_has_the_numbers_that_the_whole_capture_has_for_its_steps(
     name: str, captures: Captures, real_context: Contexts
 ) -> None:

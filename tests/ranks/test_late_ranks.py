@@ -9,7 +9,7 @@ import pytest
 from analysis_fixtures import attributions_of
 from export_builder import trace_of
 from made_ranks import job
-from real_captures import RealReport
+from real_captures import RealReport, of_captures
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
@@ -65,7 +65,10 @@ def test_two_checkpoints_in_eight_steps_may_be_chance(real_report: RealReport) -
     assert late(real_report("ranks/checkpoints")) == []
 
 
-@pytest.mark.parametrize("name", ["ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"])
+@of_captures(
+    ["ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"],
+    few={"ranks/balanced", "alexnet_data_parallel_2gpu"},
+)
 def test_a_job_without_a_late_rank_names_none(name: str, real_report: RealReport) -> None:
     assert late(real_report(name)) == []
 

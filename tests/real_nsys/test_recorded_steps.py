@@ -1,22 +1,28 @@
-"""Programs that record their own steps under the real nsys."""
+"""Programs that record their own steps under the real nsys, and what a killed one leaves."""
 
 import json
 import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from annotate_fixtures import write_torch
-from capture_fixtures import options, python, until
+from capture_fixtures import Run, driven, options, python, until
 
 from nsyswrap.capture import step_watch
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult, NothingRecordedError, profile
+from nsyswrap.capture.process_tree import descendants
+from nsyswrap.capture.progress import silent
+from nsyswrap.capture.resume import resumed
 from nsyswrap.capture.trigger import trigger
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.trace.load import load_export
+
+__all__ = ["driven"]
 
 # Takes steps of 20 ms; at one of them it may kill itself.
 TRAIN = """
@@ -62,10 +68,9 @@ def record(nsys: Nsys, folder: Path, steps: str, count: int, killed_at: int = NE
     return profile(options(folder / "result", *given, traces=("nvtx",), annotate=True, steps=steps, **fields), nsys)
 
 
-def steps_in(result: CaptureResult) -> list[list[str]]:
+def measured(export: Path) -> list[list[str]]:
     """Return the names of the measured steps of each process in a capture."""
-    measured = find_steps(load_export(result.export)).measured
-    return [list(mine["name"]) for _, mine in measured.groupby("process")]
+    return [list(mine["name"]) for _, mine in find_steps(load_export(export)).measured.groupby("process")]
 
 
 def names(first: int, end: int) -> list[str]:
@@ -78,7 +83,7 @@ def test_the_steps_that_were_chosen_are_recorded_and_the_program_runs_on(
     """All of them are measured, because the warm-up is over. Those before are timed, and not recorded."""
     result = record(nsys, tmp_path, "30:40", 60, command=python(REAL))
     assert (result.exit_code, capfd.readouterr().out) == (0, "trained\n")
-    assert steps_in(result) == [names(30, 40)]
+    assert measured(result.export) == [names(30, 40)]
     assert {name: result.steps[name] for name in ("armed", "first", "last")} == {"armed": True, "first": 30, "last": 39}
     alone = json.loads((result.folder / "steps_alone.json").read_text())
     (process,) = alone["processes"]
@@ -100,7 +105,7 @@ def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script))
     result = record(nsys, tmp_path, "20:30", 50, command=command)
     assert result.exit_code == 0
-    recorded = steps_in(result)
+    recorded = measured(result.export)
     assert len(recorded) == 2
     assert set(recorded[0]) | set(recorded[1]) <= set(names(20, 32))
     assert len(set(recorded[0]) & set(recorded[1])) >= 3
@@ -112,7 +117,7 @@ def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:
 def test_a_program_that_is_killed_while_it_records_leaves_its_capture(nsys: Nsys, tmp_path: Path) -> None:
     result = record(nsys, tmp_path, "10:1000", 60, killed_at=40)
     assert result.exit_code == 128 + signal.SIGKILL
-    assert set(steps_in(result)[0]) >= set(names(10, 39))
+    assert set(measured(result.export)[0]) >= set(names(10, 39))
     assert "killed by SIGKILL" in result.notes[0]
     assert (result.folder / "steps_alone.json").exists()
 
@@ -163,7 +168,7 @@ def test_a_program_may_end_with_its_recording(nsys: Nsys, tmp_path: Path) -> Non
     """It would run for another minute. The exit code says that it did what was wanted."""
     result = record(nsys, tmp_path, "10:20", 30, killed_at=-1, stop_after=True)
     assert result.exit_code == 0
-    assert steps_in(result) == [names(10, 20)]
+    assert measured(result.export) == [names(10, 20)]
     assert result.notes == ("The program was ended after its steps were recorded (--stop-after)",)
     assert result.wall_ns < 60 * 10**9
     assert os.environ.get("NSYSWRAP_STEPS") is None
@@ -183,6 +188,34 @@ def test_each_trigger_records_steps(nsys: Nsys, tmp_path: Path) -> None:
     result = record(nsys, tmp_path, "later", 400)
     user.join()
     assert [each["last"] - each["first"] for each in found] == [4, 3]
-    assert steps_in(result) == [names(found[0]["first"], found[0]["first"] + 5)]
+    assert measured(result.export) == [names(found[0]["first"], found[0]["first"] + 5)]
     assert result.steps["more"] == found[1:]
     assert (result.folder / "capture.2.nsys-rep").is_file()
+
+
+@pytest.mark.usefixtures("small_torch")
+def test_a_program_that_is_killed_after_its_recording_leaves_all_of_it(
+    driven: Callable[..., Run], tmp_path: Path
+) -> None:
+    run = driven(*python(SMALL, "40", "-1"), traces=("nvtx",), annotate=True, steps="10:20", folder=tmp_path / "out")
+    run.wait_for_output("trained")
+    program = max(descendants(run.process.pid))
+    os.kill(program, signal.SIGKILL)
+    assert run.finish() == 128 + signal.SIGKILL
+    assert "killed by SIGKILL; the capture holds what was recorded until then" in run.result["notes"][0]
+    assert measured(tmp_path / "out" / "capture.sqlite") == [names(10, 20)]
+
+
+@pytest.mark.usefixtures("small_torch")
+def test_a_job_that_is_killed_after_its_recording_can_be_finished(driven: Callable[..., Run], tmp_path: Path) -> None:
+    """The program, nsys and nsyswrap itself are killed at once; `nsyswrap resume` does the rest."""
+    folder = tmp_path / "out"
+    run = driven(*python(SMALL, "40", "-1"), traces=("nvtx",), annotate=True, steps="10:20", folder=folder)
+    run.wait_for_output("trained")
+    until((folder / ".run" / "capture.nsys-rep").is_file, "nsys has written its report")
+    for process in (run.process.pid, *descendants(run.process.pid)):
+        os.kill(process, signal.SIGKILL)
+    run.process.wait()
+    with resumed(folder, silent) as export:
+        assert measured(export) == [names(10, 20)]
+    assert (folder / "steps_alone.json").is_file()

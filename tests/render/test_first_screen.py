@@ -8,7 +8,7 @@ import pytest
 from first_screen import contradictions, never_shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_captures import CAPTURES, RealReport, of_captures
+from real_captures import EVERY_NAME, RealReport, of_captures
 
 from nsyswrap.base.interval import Interval, around
 from nsyswrap.base.intervals import Window
@@ -22,11 +22,7 @@ FULL = hand_made.full_report()
 RULES = ("idle/data_wait", "launches/launch_bound", "idle/cpu", "tensor_cores/not_used", "compute/unfused", "new/rule")
 
 
-# Also those of planted faults, of ranks and of the gallery.
-EVERY = sorted(str(path.relative_to(CAPTURES)).removesuffix(".sqlite.xz") for path in CAPTURES.rglob("*.sqlite.xz"))
-
-
-@of_captures(EVERY, few={"mnist_counters_python", "ranks/loader", "ranges_nsys2022"})
+@of_captures(EVERY_NAME, few={"mnist_counters_python", "ranks/loader", "ranges_nsys2022"})
 def test_the_first_screen_of_a_real_capture(name: str, real_report: RealReport) -> None:
     report = real_report(name)
     assert list(contradictions(report)) == []

@@ -7,6 +7,7 @@ from typing import Any
 import hand_made
 import paired_reports as pairs
 import pytest
+from real_captures import EVERY_NAME, RealReport, of_captures, some
 from valid_reports import valid_report, validator
 
 from nsyswrap.model import Report
@@ -26,7 +27,12 @@ def test_reports_are_valid(report: Report) -> None:
     valid_report(report)
 
 
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+@of_captures(EVERY_NAME)
+def test_reports_of_real_captures_are_valid(name: str, real_report: RealReport) -> None:
+    valid_report(real_report(name))
+
+
+@pytest.mark.parametrize("path", some(COMMITTED), ids=lambda path: path.parent.name)
 def test_each_committed_report_is_valid(path: Path) -> None:
     validator().validate(json.loads(path.read_text(encoding="utf-8")))
 

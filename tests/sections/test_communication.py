@@ -13,7 +13,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import communication, ledger
-from nsyswrap.sections.communication import ALL_TRANSFER, EXCHANGES_OR_WAITS, NONE
+from nsyswrap.sections.communication import ALL_TRANSFER, EXCHANGES_OR_WAITS, NOTHING_RECORDED
 from nsyswrap.sections.communication_advice import (
     FEWER_ADVICE,
     FORWARD_ADVICE,
@@ -71,7 +71,7 @@ def training(name: str = REDUCE, sent: tuple[int, int] = (700, 900), phase: str 
 
 def test_a_program_without_collectives_says_so() -> None:
     found = section(trace_of(ExportBuilder().kernel(0, 900)))
-    assert (found.notes, found.facts, dict(found.tables), found.findings) == ((NONE,), (), {}, ())
+    assert (found.notes, found.facts, dict(found.tables), found.findings) == ((NOTHING_RECORDED,), (), {}, ())
 
 
 def test_each_kernel_has_a_row_the_most_exposed_first() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, ExportBuilder, global_id, trace_of
-from real_captures import RealContext
+from real_captures import RealContext, of_captures
 from savings import saving_of
 
 from nsyswrap.loop.context import find_context
@@ -343,7 +343,10 @@ def test_a_real_job_in_one_process_needs_a_process_for_each_gpu(real_context: Re
     assert left / 1e6 == pytest.approx(8.1, rel=0.5)
 
 
-@pytest.mark.parametrize("name", ["ranks/balanced", "ranks/loader", "ranks/pipeline_uneven", "jobs/late_of_four"])
+@of_captures(
+    ["ranks/balanced", "ranks/loader", "ranks/pipeline_uneven", "jobs/late_of_four"],
+    few={"ranks/balanced", "ranks/loader"},
+)
 def test_jobs_that_are_written_well_have_no_such_finding(name: str, real_context: RealContext) -> None:
     report = report_of(real_context(name), keys=("communication",))
     assert {each.rule for each in report.findings} & NEW <= {"communication/exposed"}

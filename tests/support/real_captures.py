@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 CAPTURES = Path(__file__).parents[1] / "captures"
 REPORTS = CAPTURES.parents[1] / "reports"
 CAPTURE_NAMES = tuple(sorted(path.name.removesuffix(".sqlite.xz") for path in CAPTURES.glob("*.sqlite.xz")))
+# Also those of planted faults, of ranks and of the gallery.
+EVERY_NAME = sorted(
+    str(path.relative_to(CAPTURES)).removesuffix(".sqlite.xz") for path in CAPTURES.rglob("*.sqlite.xz")
+)
 NO_GPU, OLD = "ranges_nsys2022", "cnn_fp32_nsys2023"
 # Those of `make test`: two GPUs with collectives, a CUDA graph, counters with stacks, an old nsys, ranges alone.
 _FEW = frozenset({"alexnet_data_parallel_2gpu", "cuda_graph_node_trace", "mnist_counters_python", OLD, NO_GPU})
@@ -25,6 +29,11 @@ _FEW = frozenset({"alexnet_data_parallel_2gpu", "cuda_graph_node_trace", "mnist_
 def more(*cases: object) -> "list[ParameterSet]":
     """Return cases of a test that only `make check` runs; a tuple is a value for each parameter."""
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.thorough) for case in cases]
+
+
+def some(cases: Iterable[object]) -> list[object]:
+    """Return cases of a test; `make test` takes each fifth of them, `make check` all."""
+    return [more(case)[0] if at % 5 else case for at, case in enumerate(cases)]
 
 
 def of_captures(names: Iterable[str], few: Collection[str] = _FEW) -> pytest.MarkDecorator:

@@ -21,15 +21,7 @@ from nsyswrap.capture.annotate.process_start import (
     STEPS_VARIABLE,
     XRAY_VARIABLE,
 )
-from nsyswrap.capture.annotate.recording import (
-    ALONE_SUFFIX,
-    BEGUN,
-    ENDED,
-    FROM_OUTSIDE,
-    LATER,
-    PROGRESS_SUFFIX,
-    WANTED,
-)
+from nsyswrap.capture.annotate.recording import ALONE_SUFFIX, BEGUN, ENDED, FROM_OUTSIDE, LATER, PROGRESS_SUFFIX, WANTED
 from nsyswrap.capture.annotate.step_clock import SUFFIX
 from nsyswrap.capture.annotate.xray import OPERATORS_SUFFIX, SITES_SUFFIX
 

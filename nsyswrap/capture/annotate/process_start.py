@@ -48,28 +48,30 @@ def start(folder: str) -> None:
         if batches:
             _after_import("torch", lambda torch: _cache_batches(torch, batches))
         if os.environ.get(MARKS_VARIABLE) != "0":
-            _mark(clock)
+            monitor = None
+            if hasattr(sys, "monitoring"):
+                from . import monitoring
+
+                try:
+                    monitor = monitoring.Monitor()
+                except LookupError as error:
+                    write_status("", problem=str(error))
+            wait = _after_import if monitor is None else monitor.after_import
+            wait("torch", lambda torch: _mark_torch(torch, clock, monitor))
     except Exception as error:  # noqa: BLE001 - the program runs without marks
         warn(f"nothing is marked: {type(error).__name__}: {error}")
     sys.path[:] = [place for place in sys.path if place != folder]
     for place in (folder, os.path.dirname(__file__)):  # noqa: PTH120 - pathlib would be one more module
         sys.path_importer_cache.pop(place, None)
-    run_hidden_module("sitecustomize")
-
-
-def run_hidden_module(name: str) -> None:
-    """Import the next module of this name on the path in place of ours; do nothing if there is none.
-
-    Its exceptions are not caught, as without nsyswrap.
-    """
-    ours = sys.modules.pop(name, None)
+    # The next one on the path runs in place of ours; its exceptions are not caught, as without nsyswrap.
+    ours = sys.modules.pop("sitecustomize", None)
     try:
-        __import__(name)
+        __import__("sitecustomize")
     except ImportError as error:
-        if error.name != name:
+        if error.name != "sitecustomize":
             raise
         if ours is not None:
-            sys.modules[name] = ours
+            sys.modules["sitecustomize"] = ours
 
 
 def _step_clock() -> "Sink | None":
@@ -110,20 +112,6 @@ def _after_import(name: str, then: "Callable[[ModuleType], object]") -> None:
     from .import_hook import after_import
 
     after_import(name, then)
-
-
-def _mark(clock: "Sink | None") -> None:
-    """Wait for torch, and mark the calls of this process for a profiler or for a clock."""
-    monitor = None
-    if hasattr(sys, "monitoring"):
-        from . import monitoring
-
-        try:
-            monitor = monitoring.Monitor()
-        except LookupError as error:
-            write_status("", problem=str(error))
-    wait = _after_import if monitor is None else monitor.after_import
-    wait("torch", lambda torch: _mark_torch(torch, clock, monitor))
 
 
 def _mark_torch(torch: "Any", clock: "Sink | None", monitor: "Monitor | None") -> None:

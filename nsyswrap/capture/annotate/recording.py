@@ -368,7 +368,12 @@ class Recording:
     def _recorded(self, now: int, number: int, described: Any) -> int:
         """Take the X-ray step when the recording is long enough, or end with the process that began the recording."""
         if not self._after:
-            self._plan_end(now, number)
+            if not self._is_owner:
+                if self._ahead and self._exists(XRAYED):
+                    with open(self._path(XRAYED), encoding="utf-8") as file:  # noqa: PTH123
+                        self._after = int(file.read() or 0)
+            elif self._schedule.ends(number + self._ahead - self._first, now - self._began):
+                self._announce(number + self._ahead)
         if 0 < self._after <= number:
             return self._take_xray(now, number, described)
         if not self._is_owner and self._exists(ENDED):
@@ -376,15 +381,6 @@ class Recording:
         if now - self._written_ns >= PROGRESS_NS:
             self._tell(now, number)
         return self._start_recorded(self._domain, described)
-
-    def _plan_end(self, now: int, number: int) -> None:
-        """Find the number of the step after the recorded ones, which is the X-ray step, once it is certain."""
-        if not self._is_owner:
-            if self._ahead and self._exists(XRAYED):
-                with open(self._path(XRAYED), encoding="utf-8") as file:  # noqa: PTH123
-                    self._after = int(file.read() or 0)
-        elif self._schedule.ends(number + self._ahead - self._first, now - self._began):
-            self._announce(number + self._ahead)
 
     def _announce(self, after: int) -> None:
         """Tell the other processes the number of the X-ray step."""

@@ -89,7 +89,13 @@ class XRay:
     def end(self) -> None:
         """End an X-ray step, and write the file of this process."""
         self._stop()
-        self._wait_for_gpu()
+        # The profiler loses kernels that run when the recording ends.
+        cuda = self._torch.cuda
+        try:
+            if cuda.is_initialized() and not cuda.is_current_stream_capturing():
+                cuda.synchronize()
+        except Exception as error:  # noqa: BLE001 - see begin
+            self._reasons.append(f"{type(error).__name__}: {error}")
         self._sink.end(self._sink.domain, self._range)
         path = self._sites.path_of(self._thread) if self._sites else 0
         is_known, file = path in self._paths.values(), self._operators_file
@@ -168,15 +174,6 @@ class XRay:
         if self._has_ranges and get_ident() == self._thread:
             self._has_ranges = self._torch.autograd.profiler._is_profiler_enabled = False
             self._torch._C._autograd._disable_profiler()
-
-    def _wait_for_gpu(self) -> None:
-        """Wait until the GPU has done the step: the profiler loses kernels that run when the recording ends."""
-        cuda = self._torch.cuda
-        try:
-            if cuda.is_initialized() and not cuda.is_current_stream_capturing():
-                cuda.synchronize()
-        except Exception as error:  # noqa: BLE001 - see begin
-            self._reasons.append(f"{type(error).__name__}: {error}")
 
     def _is_over(self) -> bool:
         return self._clock() - self._began > MOST_NS

@@ -18,14 +18,7 @@ import sys
 import weakref
 from _thread import get_ident
 from collections.abc import Callable, Iterator, Sequence
-from types import (
-    BuiltinFunctionType,
-    ClassMethodDescriptorType,
-    CodeType,
-    FrameType,
-    MethodDescriptorType,
-    MethodType,
-)
+from types import BuiltinFunctionType, ClassMethodDescriptorType, CodeType, FrameType, MethodDescriptorType, MethodType
 from typing import Any, NamedTuple
 
 from .monitoring import take_tool

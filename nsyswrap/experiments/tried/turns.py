@@ -23,7 +23,6 @@ from typing import Any
 
 from ..changes import experiments
 from .experiment import Experiment, NotApplicableError, Undo, parts_of, spec_of
-from .processes import used_cpu_s, worker_bytes
 from .program import TriedProgram
 
 _STEP = "step"
@@ -50,6 +49,43 @@ FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "no difference", "cannot
 Steps = Iterator[None]
 Pair = tuple[tuple[Experiment, str], ...]
 Blocks = Any  # a generator that yields at each step and returns the times of steps
+_KIB = 1024
+
+
+def _children() -> Iterator[str]:
+    """Yield the ids of the processes that this one has started."""
+    own = os.getpid()
+    for task in os.listdir(f"/proc/{own}/task"):  # noqa: PTH208
+        try:
+            with open(f"/proc/{own}/task/{task}/children", encoding="ascii") as file:  # noqa: PTH123
+                yield from file.read().split()
+        except OSError:  # it has ended
+            continue
+
+
+def used_cpu_s() -> float:
+    """Return the CPU time of this process and of those that it has started so far, in s."""
+    used, ticks = time.process_time(), os.sysconf("SC_CLK_TCK")
+    for each in _children():
+        try:
+            with open(f"/proc/{each}/stat", encoding="utf-8") as file:  # noqa: PTH123
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        used += (int(fields[11]) + int(fields[12])) / ticks  # utime and stime, see man proc
+    return used
+
+
+def worker_bytes() -> int:
+    """Return the memory of the processes that this one has started; what they share counts in parts."""
+    whole = 0
+    for each in _children():
+        try:
+            with open(f"/proc/{each}/smaps_rollup", encoding="ascii") as file:  # noqa: PTH123
+                whole += sum(int(line.split()[1]) * _KIB for line in file if line.startswith("Pss:"))
+        except OSError:
+            continue
+    return whole
 
 
 class TurnClock:
@@ -154,7 +190,12 @@ class Turns:
         self._clock = TurnClock(program.torch, is_of_gpu=program.uses_gpu)
         proved = self._request["proved_steps"]
         for spec in self._request["base"]:
-            for _ in range(WARM_UP_STEPS if self._make(spec) and not proved else 0):
+            key, value = parts_of(spec)
+            switch = experiments()[key].switch
+            if switch is not None:
+                switch(self._program, value)
+                self._note("made", spec=spec)
+            for _ in range(WARM_UP_STEPS if switch is not None and not proved else 0):
                 yield
         if proved:
             self._note("ready", workers=max((each.num_workers for each in program.loaders), default=0))
@@ -170,7 +211,8 @@ class Turns:
     def try_all(self, clock: TurnClock, usual_ns: float) -> Steps:
         """Try each change, then pairs of those that bring nothing alone, then all that were kept."""
         self._clock, self._usual_ns = clock, usual_ns
-        candidates = self._candidates()
+        found = self._applicable(self._request["turns"]) if self._program.ranks == 1 else []
+        candidates = [each for each in found if spec_of(each[0].key, each[1]) not in self._request["without"]]
         self._note("candidates", specs=[spec_of(each.key, value) for each, value in candidates])
         for place, (experiment, value) in enumerate(candidates):
             # The last part of the time is for pairs, and for all changes together.
@@ -260,20 +302,6 @@ class Turns:
         """Return how many steps to leave out after a switch: as many as batches may be loaded ahead."""
         ahead = [each.num_workers * (each.prefetch_factor or 0) for each in self._program.loaders]
         return SETTLING_STEPS + max(ahead, default=0)
-
-    def _make(self, spec: str) -> bool:
-        """Make a change for good; return whether it was made now, and not at the start of the process."""
-        key, value = parts_of(spec)
-        switch = experiments()[key].switch
-        if switch is not None:
-            switch(self._program, value)
-            self._note("made", spec=spec)
-        return switch is not None
-
-    def _candidates(self) -> list[tuple[Experiment, str]]:
-        """Return what to try in turns, in the order of the request."""
-        found = self._applicable(self._request["turns"]) if self._program.ranks == 1 else []
-        return [each for each in found if spec_of(each[0].key, each[1]) not in self._request["without"]]
 
     def _applicable(self, texts: list[str]) -> list[tuple[Experiment, str]]:
         """Return the experiments that apply to the program, with their values; note why the others do not."""

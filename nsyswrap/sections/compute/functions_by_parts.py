@@ -304,7 +304,10 @@ def _remain(
         mine = np.append(group == number, False)[joined.call] & joined.exact
         tensors, stays = BACKWARD_TENSORS if is_backward else FORWARD_TENSORS, 0
         if function.rule is compute.LOSS_BY_PARTS:
-            smooths = _smooths([calls[at] for at in function.parts], function)
+            # A loss that chooses a class and adds up all of them as well smooths labels.
+            parts = [calls[at] for at in function.parts]
+            chooses = any(plain(each.name) in CHOICES for each in parts)
+            smooths = chooses and any(_is_sum_of_classes(each, function) for each in parts)
             tensors = (OF_CHOICE + (OF_SMOOTHING if smooths else 0)) if is_backward else 0
             kept = np.array(
                 ["softmax" in each.name or (smooths and _is_sum_of_classes(each, function)) for each in calls], np.bool_
@@ -321,12 +324,6 @@ def _remain(
         needed = tensors * function.size * (max(alike, 1) if is_backward else 1) * launches
         own = int(joined.own_ns[mine].sum())
         yield number, min((needed / rate + stays) / own, 1.0) if rate and own else 1.0
-
-
-def _smooths(parts: Sequence[OperatorCall], function: Function) -> bool:
-    """Return whether a loss chooses a class and adds up all of them as well: then it smooths labels."""
-    chooses = any(plain(each.name) in CHOICES for each in parts)
-    return chooses and any(_is_sum_of_classes(each, function) for each in parts)
 
 
 def _is_sum_of_classes(call: OperatorCall, function: Function) -> bool:

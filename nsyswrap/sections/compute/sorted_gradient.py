@@ -24,13 +24,7 @@ from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
 from nsyswrap.operators.work import plain
 from nsyswrap.rules import compute
-from nsyswrap.sections.compute.operator_kernels import (
-    USUAL_SHARE,
-    OperatorWindow,
-    fewer,
-    inputs,
-    memory_rate,
-)
+from nsyswrap.sections.compute.operator_kernels import USUAL_SHARE, OperatorWindow, fewer, inputs, memory_rate
 
 LOOKUPS = frozenset({"embedding_dense_backward", "_embedding_bag_dense_backward", "_index_put_impl_", "index_put_"})
 SORT = "RadixSort"
