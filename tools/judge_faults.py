@@ -21,6 +21,7 @@ from pathlib import Path
 import fault_captures
 import fault_programs
 import fault_table
+import held_out
 import plan_table
 
 from nsyswrap.capture.result_folder import HOST_NAME
@@ -150,7 +151,8 @@ def main(arguments: list[str] | None = None) -> int:
             verdicts |= {each.name: each for each in judged}
             fault_table.write(chosen.results, list(verdicts.values()))
     wrong += fault_programs.shortages(programs)
-    page = fault_table.page(list(verdicts.values()), programs, plan_table.section(plan_table.CAPTURES))
+    more = [*plan_table.section(plan_table.CAPTURES), "", *held_out.section(held_out.RESULTS).splitlines()]
+    page = fault_table.page(list(verdicts.values()), programs, more)
     chosen.page.write_text(page)
     print(page)
     print("\n".join(wrong), file=sys.stderr)

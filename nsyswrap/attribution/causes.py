@@ -41,6 +41,7 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, blocks
 
 Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 
 
 CAUSES = tuple(rules.CAUSES)
@@ -68,6 +69,7 @@ _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))
 # numpy releases Python's lock, so two threads can work at the same time.
 _WORKERS = 2
 _WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
+_HANDED = np.isin(np.arange(len(_BY_STATE)), (api_calls.PEER_THREAD_WAIT, api_calls.UNTRACED_WAIT))
 
 
 def cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, Codes, Times, Times]:
@@ -109,15 +111,14 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
     """
     # A few gaps at a time, because the intermediate pieces need much memory.
     parts = list(blocks(len(found.ender)))
-    apart = (api_calls.PAGE_FAULT_NAME, api_calls.UNTRACED_NAME)
-    named = (
-        states.os_calls(api_calls.OTHER_WAIT),
-        np.array([at for at, name in enumerate(states.names) if name in apart], np.intp),
-    )
+    # The last one is for no name.
+    waits, unrecorded = np.zeros((2, len(states.names) + 1), bool)
+    waits[states.os_calls(api_calls.OTHER_WAIT)] = True
+    unrecorded[:-1] = np.isin(states.names, (api_calls.PAGE_FAULT_NAME, api_calls.UNTRACED_NAME))
 
     def pieces_of(block: slice) -> Pieces:
         some = _Explainer(context, states, found.of(block), block.start)
-        return _merge_equal(_sort_by_start(some.pieces()), *named)
+        return _merge_equal(_sort_by_start(some.pieces()), waits, unrecorded)
 
     with ThreadPoolExecutor(_WORKERS) as pool:
         return joined_in_order(pool.map(pieces_of, parts), len(parts))
@@ -171,7 +172,7 @@ class _Explainer:
         """Yield the pieces before the launch calls, with causes from what the thread did then."""
         part, code, start, end = self._states(thread, spans)
         awaited = self.context.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
-        handed = np.isin(code >> NAME_BITS, (api_calls.PEER_THREAD_WAIT, api_calls.UNTRACED_WAIT))
+        handed = taken(_HANDED, code >> NAME_BITS)
         if awaited == thread or not handed.any():
             yield self._by_state(thread, taken(gap, part), Spans(start, end), code)
             return
@@ -283,15 +284,16 @@ def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
     return Pieces(*[*columns, every[0].threads])
 
 
-def _merge_equal(pieces: Pieces, waits: Indices, unrecorded: Indices) -> Pieces:
+def _merge_equal(pieces: Pieces, waits: Flags, unrecorded: Flags) -> Pieces:
     """Merge adjacent pieces of one gap with the same cause, phase and thread; the longest piece gives the call name.
 
-    CPU time and waits for others, whose calls have the names ``waits``, stay apart: both have the cause "cpu". So do
-    calls on files and page faults, which both have the cause "file_io" or "data_wait"; and waits for a core and those
-    in calls that were not traced, which both have the cause "off_cpu". What is no recorded call has a name of
-    ``unrecorded``.
+    CPU time and waits for others, whose names ``waits`` chooses, stay apart: both have the cause "cpu". So do calls on
+    files and page faults, which both have the cause "file_io" or "data_wait"; and waits for a core and those in calls
+    that were not traced, which both have the cause "off_cpu". ``unrecorded`` chooses the names of what is no recorded
+    call.
     """
-    apart = (np.isin(pieces.name, waits) & (pieces.cause == CODE["cpu"])) | np.isin(pieces.name, unrecorded)
+    name = np.minimum(pieces.name, len(waits) - 1)
+    apart = (taken(waits, name) & (pieces.cause == CODE["cpu"])) | taken(unrecorded, name)
     differs = np.ones(len(pieces.start), bool)
     differs[1:] = pieces.gap[1:] != pieces.gap[:-1]
     for each in (pieces.cause, pieces.phase, pieces.owner, apart):

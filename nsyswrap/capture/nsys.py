@@ -59,6 +59,10 @@ _AGAIN = (
     "the program ended before it had taken enough steps to record some, so it runs once more, recorded from start to "
     "end. --steps all records it at once"
 )
+_CRASHED = (
+    "Run it without nsyswrap, with PYTHONFAULTHANDLER=1, to see whether and where it ends so, too. If it does not, "
+    "--annotate off records it without marks"
+)
 _WHAT_TO_GIVE = "Give a script, or a command after '--'"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 
@@ -235,10 +239,12 @@ def _check_may_run_again(run: RunResult, injection: Injection) -> None:
     if run.code == 0 and run.stopped_by is None and not run.timed_out and run.wall_ns <= PATIENCE_S * 1e9:
         return
     taken = max((int(each.get("step", 0)) for each in injection.progress()), default=0)
+    crash = "" if run.stopped_by or run.timed_out else _SIGNAL_BY_CODE.get(run.code, "")
     how = f"was stopped by {run.stopped_by.name}" if run.stopped_by else f"ended with code {run.code}"
     raise NothingRecordedError(
-        f"nothing was recorded: the program {how} after {units.counted(taken, 'step')}, before its recording began",
-        hint="Record it from its start with --steps all",
+        f"nothing was recorded: the program {f'was killed by {crash}' if crash else how} after "
+        f"{units.counted(taken, 'step')}, before its recording began",
+        hint=_CRASHED if crash else "Record it from its start with --steps all",
         exit_code=run.code or CaptureError.exit_code,
     )
 

@@ -44,11 +44,9 @@ def find_kernel_names(trace: Trace, operations: Operations, learned: Sequence[Na
     able = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
     without = {gpu.device_id for gpu in trace.gpus if not has_tensor_cores(gpu.name, gpu.compute_capability)}
     rows = operations.from_table(tables.KERNELS)
-    name, device = (
-        coded(trace[tables.KERNELS], "name_id")[taken(operations.row, rows)],
-        taken(operations.device_id, rows),
-    )
-    codes, first = tables.groups([name, device])
+    name = coded(trace[tables.KERNELS], "name_id").only(taken(operations.row, rows))
+    device = taken(operations.device_id, rows)
+    codes, first = tables.groups([name.codes, device])
     devices = device[first].tolist()
     capability = [able.get(each) for each in devices]
     names = [trace.text(each) for each in name[first].tolist()]

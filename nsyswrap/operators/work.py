@@ -85,13 +85,18 @@ def least_bytes(operator: RecordedOperator) -> int | None:
     written = list(tensors_of(operator.outputs))
     if name.endswith("_"):
         written = list(tensors_of([inputs[at] for at in CHANGED.get(name, (0,)) if at < len(inputs)]))
-    read = list(tensors_of(inputs[1 if name in OVERWRITES else 0 :]))
-    if not name.endswith("_"):  # what it returns may be among what it takes, to be written to
-        places = {_place(each) for each in written} - {None}
-        read = [each for each in read if _place(each) not in places]
+    read = read_by(operator)
     if name in GATHERS:  # as many elements of the table as it returns
         read = [*written, *tensors_of(inputs[1:])]
     return _sum([*_distinct(read), *_distinct(written)])
+
+
+def read_by(operator: RecordedOperator) -> list[Tensor]:
+    """Return the tensors that an operator reads, without those that it takes to write its results to."""
+    name = plain(operator.name)
+    read = list(tensors_of(operator.inputs[1 if name in OVERWRITES else 0 :]))
+    places = set() if name.endswith("_") else {_place(each) for each in tensors_of(operator.outputs)} - {None}
+    return [each for each in read if _place(each) not in places]
 
 
 # Copies, fills and views: no arithmetic.

@@ -5,13 +5,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.loop.context import TraceContext, find_states
-from nsyswrap.model import AloneSource, Finding, StepTimes
+from nsyswrap.model import AloneSource, Finding, Severity, StepTimes
 from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone, periods
 from nsyswrap.program.timeline import calibrated_context
+from nsyswrap.rules.idle import CPU, LAUNCH
+from nsyswrap.rules.synchronization import IN_STEP
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.machine_pace import FEWEST_STEPS
@@ -21,6 +24,8 @@ from nsyswrap.what_if.simulate import Simulation, find_simulation, simulated_par
 # The mean step of a part of the recording is that of the steps alone if it differs by less. Source: ours, a third of
 # what two runs differ by.
 SAME_MEAN = 0.01
+# Idle time that ends with a launch of a host without a lead. The range of a step is mostly about the host's pace.
+OF_PACE = frozenset({CPU.key, LAUNCH.key, IN_STEP.key})
 # The program has at most so many operations of the recording. Source: ours; twenty steps of 1,500 launches.
 MOST_OPERATIONS = 30_000
 
@@ -71,9 +76,19 @@ class ProgramAlone:
         return replace(window, end_ns=window.start_ns + max(round(self.window.length_ns * self.parts), 1))
 
     def in_whole_window(self, finding: Finding, window: Window) -> Finding:
-        """Return a finding on the window of the program as one on all of the recording's window."""
+        """Return a finding on the window of the program as one on all of the recording's window.
+
+        A warning that the GPU waits for a slow host is a note where the shortest step that may be has no such wait.
+        """
         saving = None if finding.saving is None else finding.saving.map(self._of_all)
-        return replace(finding, lost_ns=self._of_all(finding.lost_ns), saving=saving, window=self.whole_window(window))
+        whole = replace(finding, lost_ns=self._of_all(finding.lost_ns), saving=saving, window=self.whole_window(window))
+        low, point, high = self.step.in_order if self.step else (1, 1, 1)
+        is_unsure = finding.lost_ns <= (1 - low / point) * self.window.length_ns
+        if not is_unsure or finding.rule not in OF_PACE or finding.severity is not Severity.WARNING:
+            return whole
+        why = f"a step takes {units.duration(low)} to {units.duration(high)}, and has no such wait in the shortest case"
+        saving = None if saving is None else Interval(0, saving.point, saving.high)
+        return replace(whole, severity=Severity.NOTE, saving=saving, evidence=(*whole.evidence, why))
 
     def _of_all(self, ns: int) -> int:
         return round(ns * self.parts)

@@ -219,7 +219,9 @@ def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFra
         len(which),
         max(len(range_names), 1) * width,
     )
-    found = statistics(codes, taken(operations.end, which) - taken(operations.start, which), len(unique))
+    length = taken(operations.end, which)
+    length -= taken(operations.start, which)
+    found = statistics(codes, length, len(unique))
     texts = [(str(range_names[each // width]), trace.text(int(kernels.ids[each % width]))) for each in unique.tolist()]
     order = largest_first(found["total_ns"], texts)
     columns = zip(*(texts[each] for each in order.tolist()), strict=True) if texts else ((), ())

@@ -23,7 +23,7 @@ from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import array, coded
+from nsyswrap.trace.tables import CodedIds, array, coded
 
 # Fewer steps, or fewer launches in a step, show no pace. Source: ours; medians of fewer values vary by more than a
 # tenth.
@@ -61,9 +61,8 @@ def find_paces(context: TraceContext, window: Window, sample: Window) -> dict[in
     thread, at, relative = _launches(context, window)
     steps = context.steps.measured_inside(window)
     found = {
-        each: _pace(at[mine], relative[mine], (array(steps, "start"), array(steps, "end")), sample)
-        for each in tables.distinct(thread).tolist()
-        for mine in [thread == each]
+        each: _pace(taken(at, mine), taken(relative, mine), (array(steps, "start"), array(steps, "end")), sample)
+        for each, mine in thread.by_id()
     }
     return {each: pace for each, pace in found.items() if pace is not None}
 
@@ -139,7 +138,7 @@ def _pace(
 
 
 @memo
-def _launches(context: TraceContext, window: Window) -> tuple[Times, Times, npt.NDArray[np.float64]]:
+def _launches(context: TraceContext, window: Window) -> tuple[CodedIds, Times, npt.NDArray[np.float64]]:
     """Return the thread and the time of each launch of a kernel in a window, and how long it took to the next launch.
 
     The launches are in the order of their times. The length is relative to the median of all launches of the same
@@ -164,4 +163,4 @@ def _launches(context: TraceContext, window: Window) -> tuple[Times, Times, npt.
     usual = pd.Series(length.astype(np.float64)).groupby(kind).transform("median")
     relative = (length / usual.clip(lower=1.0)).to_numpy()
     by_time = np.argsort(start, kind="stable")
-    return taken(threads.ids, taken(thread, by_time)), taken(start, by_time), taken(relative, by_time)
+    return CodedIds(taken(thread, by_time), threads.ids), taken(start, by_time), taken(relative, by_time)

@@ -15,10 +15,12 @@ from random_traces import several
 from real_captures import RealTrace, every_capture
 
 from nsyswrap.attribution.causes import CODE
+from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.context import Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.own_windows import find_own_windows
+from nsyswrap.model import Finding, Severity
 from nsyswrap.program.program import ProgramAlone, find_program
 from nsyswrap.ranks.collectives import Collectives, find_collectives
 from nsyswrap.report import build_report, choose_window
@@ -178,3 +180,23 @@ def test_all_findings_are_about_the_program() -> None:
     ledger = report.section("ledger")
     assert ledger is not None
     assert ledger.tables["devices"]["window_ns"].sum() == report.window.length_ns
+
+
+@pytest.mark.parametrize(
+    ("low", "rule", "severity"),
+    [
+        (91, "idle/cpu", Severity.WARNING),
+        (89, "idle/cpu", Severity.NOTE),
+        (89, "idle/data_wait", Severity.WARNING),
+    ],
+)
+def test_a_wait_for_a_slow_host_that_may_not_be_is_a_note(low: int, rule: str, severity: Severity) -> None:
+    """The GPU waits a tenth of the step, which takes 100 us, and 89 us or 91 us in the shortest case."""
+    recorded = Window(0, 1000 * US, "10 steps", "steps")
+    step = Interval(low * US, 100 * US, 120 * US)
+    program = replace(program_of(trace_of(loop(every=20))), window=recorded, step=step)
+    saving = Interval(50 * US, 90 * US, 100 * US)
+    given = Finding(rule, Severity.WARNING, "", 100 * US, saving, "", (), 0, recorded)
+    found = program.in_whole_window(given, recorded)
+    assert found.severity is severity
+    assert found.saving == (saving if severity is Severity.WARNING else Interval(0, 90 * US, 100 * US))

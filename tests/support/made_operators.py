@@ -66,6 +66,11 @@ class Made:
     again: bool = False
     stack: Sequence[tuple[str, int, str]] = ()
 
+    @property
+    def full_name(self) -> str:
+        """Return its name with the namespace; kernels of a compiler have none."""
+        return self.name if self.name.startswith("triton_") else f"aten::{self.name}"
+
 
 def findings(  # noqa: PLR0913, PLR0917 - what a program is made of, and what was measured
     operators: Sequence[Made],
@@ -133,7 +138,7 @@ def _step(built: ExportBuilder, operators: Sequence[Made], begin: int, number: i
 def _ranges(operators: Sequence[Made], at: int) -> list[str]:
     """Return the texts of the ranges around the launch of an operator in the X-ray step, the outermost first."""
     each = operators[at]
-    own = f"aten::{each.name}, {f'seq = {at + 1000}, ' if each.of is None or each.again else ''}op_id = {at}"
+    own = f"{each.full_name}, {f'seq = {at + 1000}, ' if each.of is None or each.again else ''}op_id = {at}"
     if each.of is None:
         return [f"nsyswrap xray {at}", own]
     node = len(operators) + 2 * at
@@ -159,7 +164,7 @@ def _record(operators: Sequence[Made], memory: Sequence[Any]) -> dict[str, Any]:
         "operators": [
             {
                 "id": at,
-                "name": f"aten::{each.name}",
+                "name": each.full_name,
                 "thread": 1,
                 "sequence": at + 1000 if each.of is None or each.again else None,
                 "inputs": list(each.inputs),

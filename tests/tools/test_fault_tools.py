@@ -110,4 +110,19 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
     head, tail = table.page(table.read(root / "reports" / "faults.json"), programs, ["PLANS"]).split("PLANS")
     text = (root / "docs" / "faults.md").read_text()
     assert text.startswith(head)
-    assert text.endswith(tail)
+    held_out = tools("held_out")
+    assert text.endswith(f"\n\n{held_out.section(held_out.RESULTS)}{tail}")
+
+
+def test_a_program_that_no_rule_was_written_with_is_judged_by_its_median_step() -> None:
+    held_out = tools("held_out")
+    saving = {"low_ns": 0, "point_ns": 800, "high_ns": 900}
+    found = {"rule": "a/first", "severity": "warning", "headline": "", "saving": saving}
+    note = {**found, "rule": "a/note", "severity": "note"}
+    faulty, fixed = (
+        {"findings": rows, "step": {"count": 4, "alone": {"point_ns": ns}, "recorded_ns": 9000}}
+        for rows, ns in (([found, note], 1000), ([note], 750))
+    )
+    row = held_out.judged("program", "a/first", faulty, fixed)
+    assert (row["raised"], row["fixed"], row["saved_ns"], row["predicted"]["point_ns"]) == (["a/first"], [], 250, 200)
+    assert held_out.judged("program", "a/other", faulty, fixed)["predicted"] is None

@@ -24,6 +24,7 @@ from nsyswrap.base import units
 from nsyswrap.events.alternatives import Alternative
 from nsyswrap.events.operations import COPY
 from nsyswrap.events.xray_record import Argument, RecordedOperator, Tensor, tensors_of
+from nsyswrap.hardware.peak_rates import speed_up
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Gpu
 from nsyswrap.operators.candidates import sequence_candidates
@@ -50,7 +51,10 @@ from nsyswrap.what_if.measured_change import with_measured
 from nsyswrap.what_if.saving import AlternativeKernels, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
-PRODUCTS, SOFTMAX = frozenset({"bmm", "baddbmm"}), frozenset({"_softmax", "_safe_softmax"})
+# PyTorch's own attention by parts has the safe softmax, and nothing else has. It casts half precision to FP32. Source:
+# attention.cpp, _scaled_dot_product_attention_math.
+PRODUCTS, SAFE = frozenset({"bmm", "baddbmm"}), "_safe_softmax"
+SOFTMAX = frozenset({"_softmax", SAFE})
 # What fused attention does with the scores besides: scaling, masks and biases, casts, dropout.
 BETWEEN = frozenset({
     *("mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "where", "masked_fill", "masked_fill_"),
@@ -86,6 +90,11 @@ IN_PARTS = (
     "For these shapes and types it has no fused kernel: make the width of a head a multiple of 8, and use half "
     "precision."
 )
+# Source: sdp_utils_cpp.h, check_last_dim_stride_equals_1_dense.
+OF_PYTORCH = (
+    " Here that function computes by parts itself, in FP32: no fused kernel takes what it gets. The reason is often a "
+    "mask whose last size is expanded: copy it with mask.contiguous(), or leave it out where it hides nothing."
+)
 
 
 MATRIX = 2
@@ -101,6 +110,7 @@ class Attention(NamedTuple):
         dtype: Type of queries and keys.
         is_masked: Whether something is added to the scores, or chosen among them.
         is_causal: Whether a triangular mask hides half of them.
+        is_of_pytorch: Whether ``scaled_dot_product_attention`` computes so, for want of a fused kernel.
     """
 
     place: Place
@@ -109,6 +119,7 @@ class Attention(NamedTuple):
     dtype: str
     is_masked: bool
     is_causal: bool
+    is_of_pytorch: bool = False
 
 
 def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
@@ -122,7 +133,13 @@ def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
         compute.ATTENTION_BY_PARTS,
         mine,
         partial(_fused, joined, mine),
-        advice=compute.ATTENTION_BY_PARTS.advice + Wording(f" {backend(attention, found.context.trace.gpus)}", ""),
+        advice=compute.ATTENTION_BY_PARTS.advice
+        + Wording(
+            OF_PYTORCH
+            if any(each.is_of_pytorch for each in attention)
+            else f" {backend(attention, found.context.trace.gpus)}",
+            "",
+        ),
         evidence=tuple(_evidence(joined, mine, attention)),
         places=[each for each in found.costliest_places(mine) if each in wanted] or wanted,
     )
@@ -131,7 +148,7 @@ def find_findings(found: OperatorWindow) -> tuple[Finding, ...]:
 def find_attention(calls: Sequence[OperatorCall]) -> tuple[Attention, ...]:
     """Return the calls of attention by parts in the forward pass, one of each kind and place."""
     forward = [each for each in calls if each.role != BACKWARD]
-    at_softmax = (at for at, each in enumerate(forward) if plain(each.name) in SOFTMAX)
+    at_softmax = (at for at, each in enumerate(forward) if SOFTMAX & _names(each))
     found = (_around(forward, at) for at in at_softmax)
     return tuple(dict.fromkeys(each[0] for each in found if each is not None))
 
@@ -167,7 +184,7 @@ def _are_parts(calls: Sequence[OperatorCall], found: Sequence[Attention]) -> Fla
 def _candidates(context: TraceContext, joined: JoinedKernels) -> tuple[AlternativeKernels, ...]:
     """Return the fused operator for each kind of attention, which can be measured."""
     forward = [each for each in joined.calls if each.role != BACKWARD]
-    around = (_around(forward, at) for at, each in enumerate(forward) if plain(each.name) in SOFTMAX)
+    around = (_around(forward, at) for at, each in enumerate(forward) if SOFTMAX & _names(each))
     sequences = []
     for found, parts in (each for each in around if each is not None):
         operators = {id(each.forward): each.forward for each in parts if each.forward is not None}
@@ -204,7 +221,7 @@ def _around(calls: Sequence[OperatorCall], at: int) -> tuple[Attention, Sequence
         return None
     first, last = calls[before], calls[after]
     parts = [each for each in calls[before + 1 : after] if scores in _sizes(all_tensors(each)) and each != calls[at]]
-    names = {plain(each.name) for each in parts}
+    names = set[str]().union(*map(_names, parts))
     if names - BETWEEN or not all(is_inside(each.module, first.module) for each in (*parts, last)):
         return None
     for each in (first, last):
@@ -216,12 +233,28 @@ def _around(calls: Sequence[OperatorCall], at: int) -> tuple[Attention, Sequence
     whole = [each for each in calls[before : after + 1] if each in {first, last, calls[at]} or each in parts]
     masks = [tensor for each in parts if plain(each.name) in MASKS for tensor in inputs(each)]
     is_causal = any(_is_triangle(each, outputs(first)[0]) for each in masks)
-    return Attention(Place.of(first), scores, queries.shape[-1], queries.dtype, bool(names & MASKS), is_causal), whole
+    is_masked, is_of_pytorch = bool((names | _names(calls[at])) & MASKS), SAFE in _names(calls[at])
+    dtype = _before_the_cast(queries, calls[:before]) if is_of_pytorch else queries.dtype
+    return Attention(Place.of(first), scores, queries.shape[-1], dtype, is_masked, is_causal, is_of_pytorch), whole
+
+
+def _before_the_cast(tensor: Tensor, calls: Sequence[OperatorCall]) -> str:
+    """Return the half precision of what a tensor was made of by the last call with it; its own type where none was."""
+    of_it = (each for each in reversed(calls) if tensor.storage in {one.storage for one in all_tensors(each)})
+    return next((each.dtype for each in inputs(next(of_it, OperatorCall())) if each.dtype in HALF), tensor.dtype)
+
+
+def _names(call: OperatorCall) -> frozenset[str]:
+    """Return the operators that a call computes: several in a kernel of a compiler."""
+    return frozenset(plain(each) for each in call.name.split(" + "))
 
 
 def _softmax_size(call: OperatorCall) -> Size | None:
     """Return the size of what a softmax over the last size takes; None where it is over another one."""
     arguments = () if call.operator is None else call.operator.inputs
+    if len(_names(call)) > 1:  # scores are the largest tensor of a compiler's kernel, and the last size is its own
+        sizes = [_size(each) for each in inputs(call) if len(each.shape) >= MATRIX]
+        return max(sizes, key=prod, default=None)
     if len(arguments) <= 1 or not isinstance(arguments[0], Tensor) or len(arguments[0].shape) < MATRIX:
         return None
     return _size(arguments[0]) if arguments[1] in {-1, len(arguments[0].shape) - 1} else None
@@ -250,7 +283,10 @@ def _fused(joined: JoinedKernels, mine: Flags, simulation: Simulation) -> WhatIf
     share = min(float(rates.needed_ns[fused].sum()) / own, 1.0) if own else USUAL_SHARE
     repeated = np.where(of_calls(joined, lambda call: call.role == BACKWARD), REPEATED, 1.0)
     shown = np.where(_parts_of(joined, [each for each in found if each.is_causal]), OF_TRIANGLE, 1.0)
-    needed = np.fmax(shown * repeated * rates.compute_ns / share, _bytes_ns(context, joined, rates))
+    in_full = [each for each in found if each.is_of_pytorch and each.dtype in HALF]
+    pace = speed_up("half", next((each.compute_capability for each in context.trace.gpus), None))
+    faster = np.where(_parts_of(joined, in_full), pace, 1.0)
+    needed = np.fmax(shown * repeated * rates.compute_ns / faster / share, _bytes_ns(context, joined, rates))
     length = np.maximum(joined.own_ns, 1)
     factor = np.where(rates.is_product, np.minimum(np.nan_to_num(needed / length, nan=1.0), 1.0), 0.0)
     chosen = mine & np.isin(joined.rows, simulation.operations)

@@ -14,6 +14,7 @@ has its module and its line.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +69,9 @@ NEAR = 4
 # its backward pass, and the sum over all classes that smooths labels; its choice writes a gradient, most of it zeros,
 # to which the gradient of the sum is added. Source: LossNLL.cpp of PyTorch.
 FORWARD_TENSORS, BACKWARD_TENSORS, OF_CHOICE, OF_SMOOTHING = 2, 3, 1, 2
+# PyTorch's norm of groups of channels reads what it takes once more, for the sums of each group. Source:
+# group_norm_kernel.cu, RowwiseMomentsCUDAKernel and ComputeInternalGradientsCUDAKernel.
+FORWARD_OF_GROUPS, BACKWARD_OF_GROUPS, IMAGE = 1, 2, 3
 SUMS_OF_CLASSES, CHOICES = frozenset({"sum", "mean"}), frozenset({"gather", "index"})
 
 
@@ -303,6 +307,8 @@ def _remain(
         function, is_backward = found[number // 2], number % 2
         mine = np.append(group == number, False)[joined.call] & joined.exact
         tensors, stays = BACKWARD_TENSORS if is_backward else FORWARD_TENSORS, 0
+        if _is_of_groups([calls[at] for at in function.parts]):
+            tensors += BACKWARD_OF_GROUPS if is_backward else FORWARD_OF_GROUPS
         if function.rule is compute.LOSS_BY_PARTS:
             # A loss that chooses a class and adds up all of them as well smooths labels.
             parts = [calls[at] for at in function.parts]
@@ -324,6 +330,12 @@ def _remain(
         needed = tensors * function.size * (max(alike, 1) if is_backward else 1) * launches
         own = int(joined.own_ns[mine].sum())
         yield number, min((needed / rate + stays) / own, 1.0) if rate and own else 1.0
+
+
+def _is_of_groups(parts: Sequence[OperatorCall]) -> bool:
+    """Return whether a norm has a weight for each channel of images: such a norm is one of groups of channels."""
+    shapes = {each.shape for call in parts for each in inputs(call) if len(each.shape) >= IMAGE}
+    return any(max(shape) > 1 and shape[-2:] == (1, 1) and max(shape) == prod(shape) for shape in shapes)
 
 
 def _is_sum_of_classes(call: OperatorCall, function: Function) -> bool:

@@ -23,7 +23,7 @@ from nsyswrap.events.xray_record import RecordedOperator, Tensor
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.operators.join import JoinedKernels
 from nsyswrap.operators.observed_calls import OperatorCall
-from nsyswrap.operators.work import OVERWRITES, plain
+from nsyswrap.operators.work import read_by
 from nsyswrap.sections.compute.kernel_findings import Flags
 from nsyswrap.sections.compute.operator_kernels import inputs, outputs
 
@@ -121,7 +121,7 @@ def _tensors(
         call = calls[at]
         region += (call.role, part) != before or not can[at]
         before = (call.role, part)
-        for tensor in dict.fromkeys(read(call)):
+        for tensor in read(call):
             if tensor.storage in current:
                 current[tensor.storage].readers.append((at, region, can[at], tensor.bytes or 0))
         for tensor in written(call):
@@ -136,8 +136,8 @@ def _tensors(
 
 
 def read(call: OperatorCall) -> tuple[Tensor, ...]:
-    """Return the tensors that a call reads: what it takes, without one that it only overwrites."""
-    return inputs(call)[1 if plain(call.name) in OVERWRITES else 0 :]
+    """Return the tensors that a call reads, each once."""
+    return () if call.operator is None else tuple(dict.fromkeys(read_by(call.operator)))
 
 
 def written(call: OperatorCall) -> Iterable[Tensor]:

@@ -78,6 +78,7 @@ def find_findings(
                 *place_lines(simulation.context, rows[mine], kernels.duration[mine]),
             ),
             window=window,
+            is_note=converts_back,
         ),
     )
 

@@ -121,3 +121,14 @@ def test_weights_that_are_cast_each_time_are_the_same(tmp_path: Path) -> None:
     assert finding.lost_ns == STEPS * 8 * 150 * US
     assert finding.saving is not None
     assert finding.saving.point / STEPS / US == pytest.approx(700 + 400 - 116, rel=0.05)
+
+
+def test_memory_that_a_result_is_written_to_is_not_read(tmp_path: Path) -> None:
+    """A loop over texts: each lookup of tokens writes to the memory that the text before it ended in."""
+    table, made, places = tensor(512, WIDTH, storage=2), [], tensor(ROWS, storage=3, dtype="int64")
+    for each in range(8):
+        found = rows(100)
+        made += [Made("index_select", [table, 0, places, found], [found], 10, module="words", line=6)]
+        made += [product(each, taken=100 - each, made=101 - each)]
+        made += [Made("relu", [rows(101)], [rows(100)], 10, module="layers.1", line=8)]
+    assert RULE in findings(made, tmp_path)
