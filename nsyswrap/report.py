@@ -65,6 +65,8 @@ VALUES: Mapping[str, Maker] = {
     "collectives": find_collectives,
     "lateness": find_lateness,
     "simulation": find_simulation,
+    # Findings take it from the simulation. It is made beside what they wait for.
+    "pace": lambda simulation: simulation.predicts and simulation.fastest,
     "program": find_program,
 }
 """The values that sections may name in addition to ``context`` and ``window``; each is built once."""
@@ -114,20 +116,20 @@ def report_of(
     trace, chosen = context.trace, whole.window if whole else choose_window(context, window)
     wanted, left_out = _wanted(context, keys)
     of_program = [each for each in wanted if each.about is not About.RECORDING]
-    of_recording = [each for each in wanted if each.about is not About.PROGRAM]
     is_simulated = bool(of_program) and context.is_about_gpus and whole is None
     given = dict(whole.values if whole else {}) | (
         {} if is_simulated else {"program": lambda: ProgramAlone(context, chosen)}
     )
-    found = values_and_sections([], {"context": context, "window": chosen}, given, "program")
+    at_once = [each for each in wanted if each.about is About.RECORDING]
+    early = ("program", "pace") if is_simulated else ("program",)
+    found = values_and_sections(at_once, {"context": context, "window": chosen}, given, *early)
     program: ProgramAlone = found["program"]
-    # The idle time of the program has findings of its own.
-    replaced: Mapping[str, Maker] = {} if program.is_recording else {"idle_findings": lambda: ()}
-    found = values_and_sections(of_recording, found, {**given, **replaced})
     if program.is_recording:
-        only = [each for each in of_program if each.about is About.PROGRAM]
-        alone = values_and_sections(only, found, given)
+        found = alone = values_and_sections(of_program, found, given)
     else:
+        # The idle time of the program has findings of its own.
+        both = [each for each in wanted if each.about is About.BOTH]
+        found = values_and_sections(both, found, {**given, "idle_findings": lambda: ()})
         ledger = [each for each in wanted if each.key == "ledger"]
         alone = values_and_sections([*of_program, *ledger], program.values(), {})
     sections = [_fitted(_about(each, program, found, alone, chosen), context) for each in wanted]

@@ -85,7 +85,7 @@ SWITCHES: dict[str, str] = {**FAULTS, **EDITED, **dict.fromkeys(HEALTHY, "")}
 # Of the time that the edited program saves. Source: ours, as the noise of two runs.
 ENOUGH_SHARE = 0.8
 # Seconds for `try` with the change of the fault alone, for that in processes of their own, and for all changes.
-PLANTED_S, PROCESSES_S, ALL_S = 15.0, 60.0, 80.0
+PLANTED_S, PROCESSES_S, ALL_S = 18.0, 60.0, 80.0
 # More steps than any budget takes; steps of a profile.
 STEPS, PROFILED_STEPS = "100000", "30"
 ROUNDS, TIMED_S, LONGEST_S = 2, 1.5, 90.0

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import rules
-from nsyswrap.attribution.gaps import DeviceGaps
+from nsyswrap.attribution.gaps import DeviceGaps, LaunchCalls
 from nsyswrap.attribution.launch_pace import find_loading_launches
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
 from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, places, within
@@ -135,7 +135,7 @@ class _Explainer:
     def pieces(self) -> Iterator[Pieces]:
         """Yield the pieces of all gaps, unordered: each gap is cut into segment A, launch, queued and not traced."""
         spans, seen, threads = self.found.spans, self.found.not_traced_from, self.found.threads.tolist()
-        call = self.found.calls(self.context)
+        call = self._calls
         begun = np.clip(call.start, spans.start, seen)
         returned = np.clip(call.end, begun, seen)
         for code, gap in _by_code(self.found.active_thread):
@@ -226,18 +226,26 @@ class _Explainer:
         return cause
 
     @cached_property
+    def _calls(self) -> LaunchCalls:
+        """Return the call that launched the end of each gap."""
+        return self.found.calls(self.context)
+
+    @cached_property
     def _launch_names(self) -> npt.NDArray[np.int32]:
         """Return the name index of the call that launched the end of each gap; NO_NAME where it is unknown."""
-        call = self.found.calls(self.context).row
+        call = self._calls.row
         names = np.full(len(call), NO_NAME, np.int32)
         known = call >= 0
-        names[known] = self.states.names_of(tables.CALLS, call[known])
+        names[known] = self.states.names_of(tables.CALLS, taken(call, known))
         return names
 
     @cached_property
     def _loads(self) -> npt.NDArray[np.bool_]:
         """Return for each gap whether the call that launched its end loads the code of the kernel."""
-        return np.isin(self.found.calls(self.context).row, find_loading_launches(self.context))
+        row, loading = self._calls.row, find_loading_launches(self.context)
+        # Few launches load code.
+        at = np.searchsorted(loading, (row.min(initial=0), row.max(initial=0) + 1))
+        return np.isin(row, loading[slice(*at)])
 
     def _pieces(  # noqa: PLR0913, PLR0917 - one argument a field
         self,

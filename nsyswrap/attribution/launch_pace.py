@@ -20,7 +20,7 @@ import pandas as pd
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.base.row_sums import typed_table
-from nsyswrap.base.rows import taken
+from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events.operations import SOURCES, launch_rows
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
@@ -118,6 +118,11 @@ def by_phase(context: TraceContext, launched: LaunchTimes) -> pd.DataFrame:
 
 def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
     """Return the operations that touch a window and whose launch is known."""
+    return _launched_in(context, window)
+
+
+@memo
+def _launched_in(context: TraceContext, window: Window) -> LaunchTimes:
     operations = context.operations
     low, high = find_own_windows(context, window).by_device(operations.device_id)
     inside = (operations.start < high) & (operations.end > low) & (operations.call >= 0)
@@ -135,8 +140,9 @@ def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
     device_id, process = taken(operations.device_id, rows), taken(operations.process, rows)
     for device in tables.distinct(device_id):
         of_device = np.flatnonzero(device_id == device)
-        for owner in tables.distinct(process[of_device]):
-            mine = of_device[process[of_device] == owner]
+        owners = taken(process, of_device)
+        for owner in tables.distinct(owners):
+            mine = taken(of_device, owners == owner)
             mine = taken(mine, np.argsort(taken(began, mine), kind="stable"))
             interval = np.diff(taken(began, mine))
             since[mine[1:]] = np.where(interval > 0, interval, -1)
@@ -207,20 +213,22 @@ def find_loading_launches(context: TraceContext) -> Indices:
     """
     operations, trace = context.operations, context.trace
     rows = np.flatnonzero((operations.call >= 0) & np.isin(operations.table, (_KERNELS, _MEMSETS)))
-    rows = rows[~np.isin(operations.call[rows], launch_rows(trace))]
+    call = taken(operations.call, rows)
+    if len(graphs := launch_rows(trace)):
+        call, rows = chosen(~np.isin(call, graphs), call, rows)
     if trace.excerpt is not None or not len(rows):
         return np.empty(0, np.intp)
-    calls, call = trace[tables.CALLS], operations.call[rows]
+    calls = trace[tables.CALLS]
     begun = taken(array(calls, "start"), call)
     length = taken(array(calls, "end"), call) - begun
     order = np.argsort(begun, kind="stable")
-    rows = rows[order]
-    # The string id of each kernel's name; -1 for memsets.
-    name = np.full(len(rows), -1, np.int64)
-    kernels = operations.table[rows] == _KERNELS
-    ids = coded(context.trace[tables.KERNELS], "name_id")
-    name[kernels] = ids[operations.row[rows[kernels]]]
-    _, first = tables.groups([operations.process[rows], operations.device_id[rows], name])
+    rows = taken(rows, order)
+    # The code of each kernel's name; -1 for memsets.
+    name = np.full(len(rows), -1, np.int32)
+    kernels = taken(operations.table, rows) == _KERNELS
+    names = coded(context.trace[tables.KERNELS], "name_id").codes
+    name[kernels] = taken(names, taken(operations.row, taken(rows, kernels)))
+    _, first = tables.groups([taken(operations.process, rows), taken(operations.device_id, rows), name])
     is_first = np.zeros(len(rows), bool)
     is_first[order[first]] = True
     others = length[~is_first]

@@ -28,7 +28,7 @@ def find_starts(context: TraceContext, window: Window) -> Times:
     calls = trace[tables.OS_CALLS]
     start, thread = array(calls, "start"), coded(calls, "thread")
     rows = np.flatnonzero(forks & (start >= window.start_ns) & (start < window.end_ns))
-    in_data = context.phases.at(thread[rows], start[rows]) == context.phases.code(DATA)
+    in_data = context.phases.at(thread.only(rows), start[rows]) == context.phases.code(DATA)
     loading = np.array([has_loader(context.trace, int(each)) for each in tables.process_of(thread[rows])], bool)
     found = np.sort(start[rows[in_data | loading]])
     steps = np.unique(np.searchsorted(np.sort(array(context.steps.frame, "start")), found, side="right"))

@@ -4,13 +4,14 @@ The unexplained part is the time lost to uneven steps. The same amount of idle t
 attributed to uneven steps.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.base.intervals import Spans, Times, containing, covered, merge
+from nsyswrap.base.intervals import Spans, Times, Window, containing, covered, merge
+from nsyswrap.base.memo import memo
+from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace.tables import CALLS, array
 
@@ -47,7 +48,7 @@ def unexplained(length: Times, explained: Times) -> Times:
     return np.maximum(excess - np.round(grown), 0).astype(np.int64)
 
 
-def lost_to_outliers(context: TraceContext, process: int, steps: Spans, left: Times) -> int:
+def lost_to_outliers(context: TraceContext, process: int, window: Window, left: Times) -> int:
     """Return the time lost to the outliers of one process, in ns; shorter steps reduce it.
 
     A host that waits one step later than usual makes one step long and the next one short, and loses no time. Nor does
@@ -56,31 +57,41 @@ def lost_to_outliers(context: TraceContext, process: int, steps: Spans, left: Ti
         host  |1|2|3|4| wait      |5|6|7|8| wait      |
         GPU     | 1  | 2  | 3  | 4  | 5  | 6  | 7  | 8  |
 
-    So no more is lost than the GPU is idle for longer, or has more work from some steps than from others.
+    So no more is lost than the GPU is idle for longer, or has more work from some steps than from others. ``left`` is
+    the unexplained time of each measured step of the process in the window, in ns.
     """
-    if not left.any():
-        return 0
-    length = steps.end - steps.start
-    net = max(float(_above_median(length).sum()), 0)
-    most = max(_lost_on_devices(context, process, steps), default=net)
-    return min(int(left.sum()), round(net), round(most))
+    return min(int(left.sum()), *_most_lost(context, process, window)) if left.any() else 0
 
 
-def _lost_on_devices(context: TraceContext, process: int, steps: Spans) -> Iterator[float]:
-    """Yield for each device how much longer it is idle in outliers, and how much more work some steps launch, in ns."""
-    operations, length = context.operations, steps.end - steps.start
+@memo
+def _most_lost(context: TraceContext, process: int, window: Window) -> tuple[int, int]:
+    """Return how much longer the steps are than the median, and the largest such sum of a device, in ns.
+
+    That of a device is how much longer it is idle in outliers, and how much more work some steps launch.
+    """
+    steps = context.steps.measured_inside(window)
+    mine = np.flatnonzero(array(steps, "process") == process)
+    spans = Spans(*(array(steps, side)[mine] for side in ("start", "end")))
+    operations, length, lost = context.operations, spans.end - spans.start, []
     call_start, outlier = array(context.trace[CALLS], "start"), is_outlier(length)
+    net = max(float(_above_median(length).sum()), 0)
     for device in operations.devices:
         rows = operations.on(device)
-        rows = rows[operations.process[rows] == process]
+        if operations.processes_of(device).tolist() != [process]:
+            rows = taken(rows, taken(operations.process, rows) == process)
         if not len(rows):
             continue
-        start, end, call = operations.start[rows], operations.end[rows], operations.call[rows]
-        launched = np.where(call >= 0, call_start[call], start) if len(call_start) else start
-        step = containing(steps, launched)
-        work = np.bincount(step[step >= 0], (end - start)[step >= 0], len(length))
-        idle = length - covered(merge(start, end), steps.start, steps.end)
-        yield float(np.maximum(_above_median(idle), 0)[outlier].sum() + np.maximum(_above_median(work), 0).sum())
+        start, end, call = (taken(each, rows) for each in (operations.start, operations.end, operations.call))
+        idle = length - covered(merge(start, end), spans.start, spans.end)
+        end -= start
+        known = call >= 0
+        if len(call_start):
+            start[known] = taken(call_start, taken(call, known))
+        step = containing(spans, start)
+        inside = step >= 0
+        work = np.bincount(taken(step, inside), taken(end, inside), len(length))
+        lost.append(float(np.maximum(_above_median(idle), 0)[outlier].sum() + np.maximum(_above_median(work), 0).sum()))
+    return round(net), round(max(lost, default=net))
 
 
 def _above_median(times: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

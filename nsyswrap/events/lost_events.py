@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.base.intervals import Indices, Times
+from nsyswrap.base.intervals import Indices, Times, places
 from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
@@ -55,7 +55,8 @@ def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
         return []
     call, owner = taken(operations.call, known), taken(operations.process, known)
     thread, launches = coded(calls, "thread"), taken(array(calls, "start"), call)
-    computing = tables.distinct(thread[taken(call, np.isin(taken(operations.table, known), COMPUTES))])
+    launched = taken(thread.codes, taken(call, np.isin(taken(operations.table, known), COMPUTES)))
+    computing = thread.ids[tables.distinct(launched)]
     silent_ones = []
     for process in tables.distinct(owner).tolist():
         main = process | tables.pid(process)
@@ -123,25 +124,26 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
         )
     )
     recorded = np.zeros(len(calls), bool)
-    recorded[operations.call[operations.call >= 0]] = True
+    recorded[taken(operations.call, operations.call >= 0)] = True
     thread, start, joined = coded(calls, "thread"), array(calls, "start"), array(calls, "correlation_id") > 0
     owner = tables.process_of(thread.ids)
     found: tuple[dict[int, Indices], ...] = ({}, {}, {})
     without = []
     for process in tables.distinct(owner).tolist():
-        mine = np.flatnonzero(thread.among(owner == process))
+        mine = thread.among(owner == process)
         of_process = operations.process == process
-        if of_process.any() and not recorded[mine].any():
+        if of_process.any() and not (recorded & mine).any():
             continue
-        known, waited = start[mine[recorded[mine]]], start[mine[waits[mine]]]
-        ran_before = max(int(each.max(initial=np.iinfo(np.int64).min)) for each in (known, waited))
+        # The calls are sorted by start.
+        known = np.flatnonzero((recorded | waits) & mine)
+        ran_before = int(start[known[-1]]) if len(known) else np.iinfo(np.int64).min
         recorded_kinds = [False, *((of_process & (operations.table == each)).any() for each in (COPIES, MEMSETS))]
         for kind, has_records, into in zip(kinds, recorded_kinds, found, strict=True):
             if has_records:
                 continue
-            lost = mine[(kind & ~recorded & joined)[mine]]
-            lost = lost[~_captured(start, mine[begins[mine]], mine[ends[mine]], start[lost])]
-            lost = lost[~_inside_another(calls, thread, mine[kind[mine]], lost)]
+            lost = np.flatnonzero(kind & mine & ~recorded & joined)
+            lost = lost[~_captured(start, begins & mine, ends & mine, start[lost])]
+            lost = lost[~_inside_another(calls, thread, np.flatnonzero(kind & mine), lost)]
             if of_process.any():
                 had_run = start[lost] < ran_before
                 had_run[: max(len(lost) - MOST_QUEUED, 0)] = True
@@ -161,15 +163,14 @@ def _ordered(by_process: Mapping[int, Indices]) -> LostCalls:
     return LostCalls(rows[order], owner[order])
 
 
-def _captured(start: Times, begins: Indices, ends: Indices, when: Times) -> Mask:
-    """Return which moments lie in a stream capture of their process, on any thread.
+def _captured(start: Times, begins: Mask, ends: Mask, when: Times) -> Mask:
+    """Return which moments lie in a stream capture of their process, on any thread, from the calls that are sorted.
 
     A capture without its begin began before recording did, one without its end ended after it.
     """
-    opened = np.searchsorted(np.sort(start[begins]), when, side="right")
-    closed = np.searchsorted(np.sort(start[ends]), when, side="right")
-    unknown = max(len(ends) - len(begins), 0)
-    is_captured: Mask = opened + unknown > closed
+    opened, closed = (taken(start, which) for which in (begins, ends))
+    unknown = max(len(closed) - len(opened), 0)
+    is_captured: Mask = places(opened, when) + unknown > places(closed, when)
     return is_captured
 
 

@@ -58,6 +58,7 @@ class Operations:
         table: Index into ``SOURCES`` of the table it comes from, int8.
         row: Its row in that table, int32.
         process: Global id of its process.
+        stream: Number of its stream, int32; -1 where the export does not tell.
         migration: Whether it is a copy of unified memory that a page fault started: no host call launched it.
         by_device: The work of each device that ran something, by ascending device id.
         launching_threads: Global ids of the threads that launched an operation, ascending.
@@ -71,6 +72,7 @@ class Operations:
     table: npt.NDArray[np.int8]
     row: Indices
     process: Times
+    stream: npt.NDArray[np.int32]
     migration: npt.NDArray[np.bool_]
     by_device: Mapping[int, DeviceWork]
     launching_threads: Times
@@ -169,6 +171,7 @@ def find_operations(trace: Trace) -> Operations:
         table=ordered((np.full(len(trace[spec]), SOURCES.index(spec), np.int8) for spec in sources), np.int8),
         row=ordered((np.arange(len(trace[spec]), dtype=np.int32) for spec in sources), np.int32),
         process=process,
+        stream=column("stream", np.int32),
         migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
         by_device=MappingProxyType(by_device),
         launching_threads=_launching_threads(trace, call),
@@ -222,17 +225,6 @@ def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
         return np.zeros(len(trace[spec]), bool)
     kinds = [key for key, label in trace.copy_kinds.items() if label.startswith(UNIFIED)]
     return np.isin(array(trace[spec], "copy_kind"), kinds)
-
-
-def streams_of(trace: Trace, operations: Operations, rows: Indices) -> Times:
-    """Return the number of the stream of some operations; -1 where the export does not tell."""
-    stream = np.full(len(rows), -1, np.int64)
-    for index, spec in enumerate(SOURCES):
-        mine = taken(operations.table, rows) == index
-        if mine.any():
-            of_table = rows if mine.all() else rows[mine]
-            stream[mine] = taken(array(trace[spec], "stream"), taken(operations.row, of_table))
-    return stream
 
 
 def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices:

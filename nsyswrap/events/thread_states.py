@@ -25,7 +25,7 @@ from nsyswrap.base.intervals import (
     union,
 )
 from nsyswrap.base.memo import memo
-from nsyswrap.base.rows import chosen
+from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
 from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
@@ -219,8 +219,7 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
         samples = sources.record.of_thread(thread)
         without_core = find_core_waits(samples, moments, window.start_ns, window.end_ns)
         faults = sources.record.processes.get(tables.pid(thread), NO_SAMPLES)
-        taken = union(without_core, off_cpu, in_calls)
-        faulting = find_fault_waits(samples, faults, moments, taken, window)
+        faulting = find_fault_waits(samples, faults, moments, union(without_core, off_cpu, in_calls), window)
         if tables.OS_CALLS.name in sources.trace.absent:
             # A wait in a call would look like a page fault, and takes the thread off its core as well.
             off_cpu, faulting, untraced = without_core, NOTHING, off_cpu
@@ -270,7 +269,7 @@ def _with_unrecorded(
 
 def _is_kind(states: LabelledSpans, kinds: Sequence[int]) -> Rows:
     wanted = np.isin(np.arange(api_calls.RUNNING + 1), kinds)
-    is_wanted: Rows = wanted[states.code >> NAME_BITS]
+    is_wanted: Rows = taken(wanted, states.code >> NAME_BITS)
     return is_wanted
 
 
@@ -308,7 +307,7 @@ def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:
     del parts
     start, end, code = chosen(end > start, start, end, code)
     order = np.argsort(start, kind="stable")
-    start, end, code = (column[order] for column in (start, end, code))
+    start, end, code = (taken(column, order) for column in (start, end, code))
     reach = np.maximum.accumulate(end)
     apart = start[1:] >= reach[:-1]
     alone = (np.append(True, apart) & np.append(apart, True))[: len(start)]

@@ -40,8 +40,7 @@ class Request:
         without: Experiments with values that are left out.
         processes: Experiments that need processes of their own, to find out whether they apply.
         timed_s: Seconds of steps to time with the base alone; 0 for none.
-        is_for_loader: Whether a loop that waits for its loaders, and may have more workers, is only timed; any other
-            one is not timed, and takes turns.
+        is_for_loader: Whether a loop that waits for its loaders, and may have more workers, is only timed.
         budget_s: Seconds for all turns, from the import of torch.
         block_s: Seconds of a block of steps.
         allow_writes: Whether files that exist may be changed.

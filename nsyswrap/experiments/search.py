@@ -3,30 +3,34 @@
 ::
 
     1. turns in one process, unless the loop waits for its loaders; then first: the knee of the workers
-    2. what needs a process of its own, in processes that alternate, with the changes so far
+    2. what needs a process of its own, in processes that alternate, with the changes so far: as many at a time as the
+       budget allows
     3. all changes together against none: the times, and the work of the same steps
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
-from types import MappingProxyType
 from typing import Any
-
-import numpy as np
 
 from nsyswrap.base import units
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.compare.bootstrap import mean, runs_interval, standard_error
 from nsyswrap.experiments.changes import experiments
 from nsyswrap.experiments.loader_search import LoaderPoint, find_knee
-from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange, alters_of, kept_of, outcomes_of
+from nsyswrap.experiments.outcome import (
+    FAILED,
+    NOT_APPLICABLE,
+    Trial,
+    TriedChange,
+    alters_of,
+    kept_of,
+    outcomes_of,
+)
+from nsyswrap.experiments.process_turns import FEWEST_ROUNDS, TIMED_S, ProcessTurns, Variant
 from nsyswrap.experiments.proof import Prover
-from nsyswrap.experiments.request import CONFIDENCE, Answer, run_request
+from nsyswrap.experiments.request import Answer, run_request
 from nsyswrap.experiments.tried.experiment import MATHEMATICS, RANDOM, parts_of, spec_of
-from nsyswrap.experiments.tried.turns import CANNOT_TELL, FASTER, LEAST_SHARE, SAME, SET, SLOWER, WORKERS, verdict_of
-from nsyswrap.experiments.try_runs import PROOF_RUNS, NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
+from nsyswrap.experiments.tried.turns import CANNOT_TELL, SAME, SET, SLOWER, WORKERS
+from nsyswrap.experiments.try_runs import NoMoreRunsError, Run, TryOptions, TryRuns, ending_of
 
 # What is compiled or captured keeps the kernels of the settings then, so these come last.
 _KEEP_KERNELS = frozenset({"compile", "cuda_graphs"})
@@ -36,94 +40,6 @@ _SEARCH_S = 2.0
 _COMPARED_RUNS = 2
 # Of the time that is left; the rest is for new processes. Source: ours.
 _TURNS_SHARE = 0.6
-FEWEST_ROUNDS, MOST_ROUNDS = 2, 6
-# Seconds of steps that each process times. Source: ours.
-TIMED_S = 3.0
-_LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / (MOST_ROUNDS - FEWEST_ROUNDS + 1)
-
-Variant = tuple[str, ...]
-
-
-class ProcessTurns:
-    """The runs of some variants.
-
-    All have the changes of the base. ``earlier`` is one run of each variant that was made before.
-    """
-
-    def __init__(
-        self, session: TryRuns, base: Variant, earlier: Mapping[Variant, Answer] = MappingProxyType({})
-    ) -> None:
-        self._session, self._base = session, base
-        self.answers: dict[Variant, list[Answer]] = {(): [], **{key: [each] for key, each in earlier.items()}}
-        self.stopped = ""
-
-    def compare(self, variants: Sequence[Variant]) -> list[TriedChange]:
-        """Run variants in turns until all are judged, and return what came of each.
-
-        ``stopped`` says why, where the runs ended before. Runs of an earlier call count.
-        """
-        found: dict[Variant, TriedChange] = {}
-        for each in variants:
-            self.answers.setdefault(each, [])
-        try:
-            for number in range(1 + len(self.answers[()]), MOST_ROUNDS + 1):
-                if number > FEWEST_ROUNDS:
-                    judged = {each: self._judged(each) for each in variants if each not in found}
-                    found |= {each: one for each, one in judged.items() if one.verdict != CANNOT_TELL}
-                left = [each for each in variants if each not in found]
-                if not left:
-                    break
-                for each in [(), *left] if number % 2 else [*left[::-1], ()]:
-                    answer = self._run(each)
-                    if answer.step_ns is None:
-                        found[each] = TriedChange(spec=_text(each), verdict=FAILED, words=ending_of(answer))
-                    else:
-                        self.answers[each].append(answer)
-        except NoMoreRunsError as error:
-            self.stopped = str(error)
-        return [found.get(each) or self._judged(each) for each in variants]
-
-    def _run(self, variant: Variant) -> Answer:
-        """Run a variant once.
-
-        Raises:
-            NoMoreRunsError: No run is left, or the variant that all others have has failed.
-        """
-        answer = self._session.timed((*self._base, *variant), TIMED_S)
-        if answer.step_ns is None and not variant:
-            raise NoMoreRunsError(f"With the changes so far the program ended: {ending_of(answer)}.")
-        return answer
-
-    def _judged(self, variant: Variant) -> TriedChange:
-        """Judge a variant by its runs so far."""
-        base, new = (self._lengths(each) for each in ((), variant))
-        if min(len(base), len(new)) < FEWEST_ROUNDS:
-            return TriedChange(
-                spec=_text(variant), verdict=CANNOT_TELL, words="too few runs", alters=alters_of(variant)
-            )
-        logs = [np.log([fmean(each) for each in side]) for side in (base, new)]
-        least = fmean(standard_error(np.array(each), mean) for side in (base, new) for each in side)
-        reached = runs_interval(logs[0], logs[1], _LOOK_CONFIDENCE, least)
-        verdict = verdict_of(reached.point, reached.width / 2)
-        return TriedChange(
-            spec=_text(variant),
-            verdict=verdict,
-            low=math.exp(reached.low),
-            ratio=math.exp(reached.point),
-            high=math.exp(reached.high),
-            before_ns=fmean(map(fmean, base)),
-            after_ns=fmean(map(fmean, new)),
-            pairs=min(len(base), len(new)),
-            kept=verdict == FASTER and reached.point <= math.log1p(-LEAST_SHARE),
-            alters=alters_of(variant),
-        )
-
-    def _lengths(self, variant: Variant) -> list[list[float]]:
-        return [each["step_ns"] for answer in self.answers[variant] for each in answer.of("timed")]
-
-
-def _text(variant: Variant) -> str:
-    return variant[0] if len(variant) == 1 else "all"
 
 
 def try_changes(wanted: TryOptions, options: CaptureOptions, run: Run = run_request) -> Trial:
@@ -152,7 +68,7 @@ class _Search:
         self._say = wanted.say
         self._found: list[TriedChange] = []
         self._notes: list[str] = []
-        self._against_none = ProcessTurns(session, ())
+        self._compared = ProcessTurns(session)
         self._points: tuple[LoaderPoint, ...] = ()
 
     @property
@@ -167,14 +83,10 @@ class _Search:
             answer = self._try_in_turns(for_loader=searches)
             ready = _ready(answer)
             if ready.get("needs_workers"):
-                self._search_workers(answer, ready)
+                self._search_workers(ready)
                 ready = _ready(self._try_in_turns(for_loader=False))
             others = [each for each in ready.get("processes", ()) if not searches or parts_of(each)[0] != WORKERS]
-            known = {each.spec for each in self._found}
-            variants = [(each,) for each in others if each not in known]
-            if variants:
-                self._say("changes that need a new process take turns, one process each")
-                self._compare(variants)
+            self._try_in_processes(others)
             self._check_all()
         except NoMoreRunsError as error:
             self._notes.append(str(error))
@@ -189,16 +101,18 @@ class _Search:
         """
         done, first = list[str](), None
         while True:
+            base = self._base
             answer = self._session.answer(
                 budget_s=_TURNS_SHARE * self._session.left_s,
-                base=self._base,
+                base=base,
                 turns=tuple(each for each in self._turns if each not in done),
                 without=tuple(each.spec for each in self._found),
                 processes=() if first else self._processes,
-                timed_s=_SEARCH_S if for_loader else 0.0,
+                timed_s=0.0 if first else TIMED_S,
                 is_for_loader=for_loader,
             )
             first = first or (answer if _ready(answer) else None)
+            self._compared.add(base, answer)
             outcomes = outcomes_of(answer.events)
             done += [each.spec for each in outcomes if each.verdict == NOT_APPLICABLE]
             self._found += [each for each in outcomes if each.spec not in {one.spec for one in self._found}]
@@ -208,65 +122,71 @@ class _Search:
                 return first or answer
             self._found.append(TriedChange(spec=answer.open, verdict=FAILED, words=ending_of(answer)))
 
-    def _search_workers(self, unchanged: Answer, ready: Mapping[str, Any]) -> None:
+    def _search_workers(self, ready: Mapping[str, Any]) -> None:
         """Find the number of workers, and keep it if it helps.
 
-        ``unchanged`` is a timed run with the number that the program has, ``ready`` what the program was found to be.
+        ``ready`` is what the program was found to be.
         """
         now, cores = int(ready["workers"]), int(ready["cores"])
-        answers: dict[Variant, Answer] = {(): unchanged}
 
         def variant(number: int) -> Variant:
             return () if number == now else (spec_of(WORKERS, str(number)),)
 
         def run(number: int) -> Answer | None:
-            if variant(number) not in answers:
+            made = variant(number)
+            if not self._compared.answers(made):
                 self._say(f"the loop waits for its data: {units.counted(number, 'worker')}")
                 try:
-                    found = self._session.timed(variant(number), _SEARCH_S, later=PROOF_RUNS + _COMPARED_RUNS)
+                    found = self._session.timed(made, _SEARCH_S, later=_COMPARED_RUNS)
                 except NoMoreRunsError as error:
                     self._notes.append(str(error))
                     return None
-                answers[variant(number)] = found
-            return answers[variant(number)]
+                self._compared.add(made, found)
+            return next(iter(self._compared.answers(made)), None)
 
         best, self._points = find_knee(run, now, cores)
         if best is not None and best.workers != now:
-            chosen = variant(best.workers)
-            self._compare([chosen], {each: answers[each] for each in ((), chosen)})
+            self._compare([variant(best.workers)])
             return
         verdict, words = SAME, f"{units.counted(now, 'worker')} are as fast as any other number"
         if len(self._points) <= 1:
             verdict, words = CANNOT_TELL, "too few runs"
         self._found.append(TriedChange(spec=WORKERS, verdict=verdict, words=words, alters=alters_of([WORKERS])))
 
-    def _compare(self, variants: Sequence[Variant], earlier: Mapping[Variant, Answer] = MappingProxyType({})) -> None:
+    def _try_in_processes(self, specs: Sequence[str]) -> None:
+        """Compare as many changes at once as the time is enough for, the first ones first."""
+        left = [each for each in specs if each not in {one.spec for one in self._found}]
+        if left:
+            self._say("changes that need a new process take turns, one process each")
+        while left:
+            # Each, and what they are compared with.
+            fit = self._session.runs_left() / FEWEST_ROUNDS - 1
+            keys = list(dict.fromkeys(parts_of(each)[0] for each in left))
+            while len(keys) > 1 and sum(parts_of(each)[0] in keys for each in left) > fit:
+                keys.pop()
+            self._compare([(each,) for each in left if parts_of(each)[0] in keys])
+            left = [each for each in left if parts_of(each)[0] not in keys]
+
+    def _compare(self, variants: Sequence[Variant]) -> None:
         """Compare changes in processes that alternate; of several values of one, the fastest is kept."""
-        turns = ProcessTurns(self._session, self._base, earlier)
-        if not self._base:
-            self._against_none = turns
-        found = turns.compare(variants)
+        found = self._compared.compare(self._base, variants)
         fastest: dict[str, TriedChange] = {}
         for each in sorted((each for each in found if each.kept), key=lambda each: -each.ratio):
             fastest[parts_of(each.spec)[0]] = each
         self._found += [replace(each, kept=each in fastest.values()) for each in found]
-        if turns.stopped:
-            raise NoMoreRunsError(turns.stopped)
+        self._notes += [self._compared.stopped] if self._compared.stopped else []
 
     def _check_all(self) -> None:
         """Compare all changes to make with none: the times, and the work of the same steps."""
         if not self._base:
             return
-        turns = self._against_none
-        if self._base not in turns.answers:
-            self._say("all changes together against none, in new processes")
-            turns = ProcessTurns(self._session, ())
-        together = turns.compare([self._base])[0]
-        base, new = turns.answers[()], turns.answers[self._base]
+        self._say("all changes together against none, in new processes")
+        together = self._compared.compare((), [self._base])[0]
+        base, new = (self._compared.answers(each) for each in ((), self._base))
         if together.verdict == FAILED:
             self._found = [replace(each, kept=False) for each in self._found]
             raise NoMoreRunsError(f"All changes together end the program: {together.words}.")
-        self._notes += [turns.stopped] if turns.stopped else []
+        self._notes += [self._compared.stopped] if self._compared.stopped else []
         if together.verdict in {SAME, SLOWER}:
             self._notes.append(f"In new processes, all changes together: {together.verdict}. So none is recommended.")
             self._found = [replace(each, kept=False) for each in self._found]
@@ -290,7 +210,7 @@ class _Search:
         wrong = set[str]()
         try:
             for spec in self._base:
-                timed = self._session.timed((spec,), _SEARCH_S, later=0)
+                timed = self._session.timed((spec,), _SEARCH_S, proofs=0)
                 if prover.prove([spec], [timed]).agree is False:
                     wrong.add(spec)
         except NoMoreRunsError as error:

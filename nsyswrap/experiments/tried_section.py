@@ -119,6 +119,9 @@ def _predicted(report: Report, each: TriedChange) -> Interval[float] | None:
     step, finding = typical(report.step, report.window), _finding_of(report, each)
     if step is None or finding is None or finding.saving is None or finding.saving_method == "measured":
         return None
+    rule = rule_of(finding.rule)
+    if not (rule.headline or rule.code):  # it says what limits the kernels, and proposes no change
+        return None
     return finding.saving.map(lambda ns: ns / step.window_ns)
 
 

@@ -1,5 +1,6 @@
 """The runs of one trial: each starts the program once, as long as the budget and the user allow it."""
 
+import math
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +15,8 @@ Run = Callable[[Request, CaptureOptions], Answer]
 
 # Steps that are compared: the first ones, in which nothing is changed yet, and some after them. Source: ours.
 PROVED_STEPS = 40
-# Runs for which time is kept: with the changes, without them, and with rounding errors.
-PROOF_RUNS = 3
+# Runs for which time is kept: with the changes, and without them.
+_PROOF_RUNS = 2
 _KILLED, _ENDED = SIGNALED + signal.SIGKILL, SIGNALED + signal.SIGTERM
 HUNG, OUT_OF_MEMORY = "the program hung and was ended", "the program was killed, as for want of memory"
 NO_TIME = "The budget ended before all runs were made: give --budget more."
@@ -56,6 +57,7 @@ class TryRuns:
     run: Run = run_request
     _until: float = field(init=False)
     _longest_s: float = 0.0
+    _start_s: float = 0.0
     _made: tuple[str, ...] = ()
     _may_write: bool = field(init=False)
 
@@ -67,6 +69,10 @@ class TryRuns:
     def left_s(self) -> float:
         """Return the seconds that are left of the budget."""
         return self._until - time.monotonic()
+
+    def runs_left(self, proofs: int = _PROOF_RUNS) -> float:
+        """Return how many timed runs fit before ``proofs`` runs without timed steps; infinite before the first one."""
+        return (self.left_s - proofs * self._start_s) / self._longest_s if self._longest_s else math.inf
 
     def answer(self, *, budget_s: float | None = None, **fields: object) -> Answer:
         """Run the program once.
@@ -90,7 +96,13 @@ class TryRuns:
             allow_writes=self.wanted.allow_writes,
             own_files=self._made,
         )
+        began = time.monotonic()
         found = self.run(request, self.options)
+        for each in found.of("timed"):
+            # The process may have gone on with turns.
+            whole_s = min(time.monotonic() - began, each["since_s"] if request.turns else math.inf)
+            self._longest_s = max(self._longest_s, whole_s)
+            self._start_s = max(self._start_s, whole_s - sum(each["step_ns"]) / 1e9)
         self._made = tuple(dict.fromkeys((*self._made, *found.paths)))
         _check(found, has_base=bool(request.base))
         return found
@@ -105,20 +117,17 @@ class TryRuns:
         """
         return self.answer(base=tuple(base), proved_steps=PROVED_STEPS, roundoff=roundoff)
 
-    def timed(self, base: Sequence[str], timed_s: float, *, later: int = PROOF_RUNS) -> Answer:
+    def timed(self, base: Sequence[str], timed_s: float, *, later: int = 0, proofs: int = _PROOF_RUNS) -> Answer:
         """Run the program once with some changes, and time its steps without turns.
 
-        Time for ``later`` more runs must be left.
+        Time for ``later`` more runs must be left, and for ``proofs`` runs in which no steps are timed.
 
         Raises:
             NoMoreRunsError: The budget would not last, or the user does not allow it.
         """
-        if self.left_s < self._longest_s * (1 + later):
+        if self.runs_left(proofs) < 1 + later:
             raise NoMoreRunsError(NO_TIME)
-        began = time.monotonic()
-        found = self.answer(base=tuple(base), timed_s=timed_s)
-        self._longest_s = max(self._longest_s, time.monotonic() - began)
-        return found
+        return self.answer(base=tuple(base), timed_s=timed_s)
 
 
 def _check(answer: Answer, *, has_base: bool) -> None:

@@ -144,25 +144,27 @@ def find_context(
     operations = find_operations(trace)
     with ThreadPoolExecutor(1) as pool:  # beside the steps
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
+        unrecorded = pool.submit(find_unrecorded_launches, trace, operations)
         sequences = cache(lambda: tuple(work_sequences(trace, operations)))
         steps = _steps(trace, settings, operations, sequences) if known is None else known
         if trace.excerpt is not None:
             are_named = steps.source != PATTERN and not settings.step_kernel
             steps = steps.inside(trace.excerpt, are_all_known=are_named)
         phases = find_phases(trace, steps, settings.phase_rules, sequences, inferred)
-        named, missing = kernel_names.result(), find_unrecorded_launches(trace, operations)
+        silences, phase_of_operations = silent_threads(trace, operations), phases.of_operations(trace, operations)
+        named, missing = kernel_names.result(), unrecorded.result()
         return TraceContext(
             trace=trace,
             settings=settings,
             operations=operations,
-            silences=tuple(silent_threads(trace, operations)),
+            silences=tuple(silences),
             unrecorded_launches=missing,
             is_about_gpus=is_about_gpus(trace, operations, missing),
             counter_samples=find_counter_samples(trace),
             lines=find_lines(trace),
             steps=steps,
             phases=phases,
-            phase_of_operations=phases.of_operations(trace, operations),
+            phase_of_operations=phase_of_operations,
             kernel_names=named,
             program_kind=find_program_kind(trace, operations, named),
             xray=xray,

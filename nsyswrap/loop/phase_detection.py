@@ -12,6 +12,7 @@ import pandas as pd
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import time_limit
+from nsyswrap.base.rows import taken
 from nsyswrap.events.host_record import injected
 from nsyswrap.events.operations import Operations
 from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
@@ -20,7 +21,7 @@ from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import Trace, array, blocks, coded
+from nsyswrap.trace.tables import CodedIds, Trace, array, blocks, coded
 
 NO_PHASE = -1
 NONE = "none"
@@ -119,13 +120,11 @@ class Phases:
         main = self.main_thread.get(int(tables.process_of(np.array([thread]))[0]))
         return _NOTHING_OPEN if main is None else self.own(main)
 
-    def at(self, thread: Times, when: Times) -> npt.NDArray[np.int32]:
+    def at(self, thread: CodedIds, when: Times) -> npt.NDArray[np.int32]:
         """Return the phase code shown on each thread at each time; -1 for none."""
-        phase = np.full(len(thread), NO_PHASE, np.int32)
-        codes, threads = pd.factorize(thread)
-        for index, each in enumerate(threads):
-            mine = codes == index
-            phase[mine] = label_at(self.shown(int(each)), when[mine], NO_PHASE)
+        phase = np.full(len(when), NO_PHASE, np.int32)
+        for each, mine in thread.by_id():
+            phase[mine] = label_at(self.shown(each), taken(when, mine), NO_PHASE)
         return phase
 
     def of_operations(self, trace: Trace, operations: Operations) -> npt.NDArray[np.int32]:
@@ -134,8 +133,8 @@ class Phases:
         phase = np.full(len(operations.call), NO_PHASE, np.int32)
         for block in blocks(len(phase)):
             known = operations.call[block] >= 0
-            rows = operations.call[block][known]
-            phase[block][known] = self.at(coded(calls, "thread")[rows], array(calls, "start")[rows])
+            rows = taken(operations.call[block], known)
+            phase[block][known] = self.at(coded(calls, "thread").only(rows), taken(array(calls, "start"), rows))
         return phase
 
 

@@ -164,16 +164,18 @@ def _by_name(context: TraceContext, names: pd.Index, *parts: Pairs) -> dict[str,
     key |= np.concatenate([pairs.operation for pairs in parts])
     # The keys consist of sorted runs, which a stable sort only has to merge.
     key.sort(kind="stable")
-    rows = key >> bits
+    opens = np.ones(len(key), bool)
+    for some in blocks(len(key)):
+        opens[some][1:] = (key[some][1:] ^ key[some][:-1]) >> bits
+        opens[some.start] = not some.start or key[some.start] >> bits != key[some.start - 1] >> bits
+    first = np.flatnonzero(opens)
+    of_range = key[first] >> bits
     key &= (1 << bits) - 1
-    which = key
-    first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
-    envelope, busy = _envelope_and_union(context.operations, which, first)
-    of_range = rows[first]
+    envelope, busy = _envelope_and_union(context.operations, key, first)
     codes, unique = pd.factorize(names[of_range])
     sums = np.zeros((len(unique), len(NO_SUMS)), np.int64)
     length = array(ranges, "end")[of_range] - array(ranges, "start")[of_range]
-    for column, values in enumerate((1, length, envelope, busy, np.diff(np.append(first, len(rows))))):
+    for column, values in enumerate((1, length, envelope, busy, np.diff(np.append(first, len(key))))):
         np.add.at(sums[:, column], codes, values)
     return dict(zip(unique, map(tuple, sums.tolist()), strict=True))
 

@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from nsyswrap.base.intervals import Indices, Times
-from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
+from nsyswrap.base.rows import taken
+from nsyswrap.events.operations import COMMUNICATION, Operations
 from nsyswrap.hardware.kernel_names.collectives import kind_of
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, coded
@@ -104,7 +105,7 @@ def find_ends(trace: Trace, operations: Operations) -> Ends:
     rows = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
     if not len(rows):
         return Ends(np.empty(0, np.int64), ())
-    streams, codes = np.unique(streams_of(trace, operations, rows), return_inverse=True)
+    streams, codes = np.unique(taken(operations.stream, rows), return_inverse=True)
     mine: Indices = rows[codes == np.argmax(np.bincount(codes, minlength=len(streams)))]
     names = coded(trace[tables.KERNELS], "name_id")[operations.row[mine]]
     kinds = {int(each): kind_of(trace.text(int(each))) for each in np.unique(names)}

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.rows import taken
@@ -105,9 +103,9 @@ def _members(operations: Operations) -> list[tuple[int, int]]:
     for device in operations.devices:
         rows = operations.on(device)
         length = taken(operations.end, rows) - taken(operations.start, rows)
-        processes, codes = np.unique(taken(operations.process, rows), return_inverse=True)
-        most = int(np.argmax(np.bincount(codes, weights=length)))
-        members_by_gpu.append((int(processes[most]), device))
+        process = taken(operations.process, rows)
+        ran = {each: int(length[process == each].sum()) for each in operations.processes_of(device).tolist()}
+        members_by_gpu.append((max(ran, key=ran.__getitem__), device))
     return members_by_gpu
 
 
@@ -125,7 +123,7 @@ def _recorded_by_nccl(trace: Trace, members: list[tuple[int, int]]) -> tuple[dic
         return {}, 0
     process = tables.process_of(array(calls, "thread"))
     rank, count, device = (array(calls, name) for name in ("rank", "rank_count", "device"))
-    largest: npt.NDArray[np.bool_] = count == count.max()
+    largest = count == count.max()
     recorded = {}
     for owner, gpu in members:
         mine = largest & (process == owner)

@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Times, containing, covered, merge
+from nsyswrap.base.rows import taken
 from nsyswrap.events.api_calls import calls_named, synchronizes
 from nsyswrap.events.cuda_events import recorded_stream_waits
-from nsyswrap.events.operations import COMMUNICATION, streams_of
+from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.parts import Parts
@@ -90,7 +91,7 @@ def _launched(context: TraceContext, rows: Indices, launched: Times) -> pd.DataF
         "place": np.arange(len(rows)),
         "launched": launched[rows],
         "process": context.operations.process[rows],
-        "stream": streams_of(context.trace, context.operations, rows),
+        "stream": taken(context.operations.stream, rows),
     }
     return pd.DataFrame(columns).astype(np.int64).sort_values("launched", kind="stable", ignore_index=True)
 

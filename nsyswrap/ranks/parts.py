@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Times
-from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
+from nsyswrap.base.rows import taken
+from nsyswrap.events.operations import COMMUNICATION, Operations
 from nsyswrap.hardware.kernel_names.collectives import ALL_TO_ALL, NCCL, SEND_RECEIVE, CollectiveName, collective_name
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, array, coded
@@ -84,7 +85,7 @@ def find_parts(trace: Trace, operations: Operations) -> Parts:
         device_id=operations.device_id[row],
         process=operations.process[row],
         communicator=communicator,
-        stream=np.where(communicator == NONE, streams_of(trace, operations, row), NONE).astype(np.int64),
+        stream=np.where(communicator == NONE, taken(operations.stream, row), NONE).astype(np.int64),
         library=library,
         link=_links(operations.process[row], communicator, peer, counts, numbers),
         bytes=size,

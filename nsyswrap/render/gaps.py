@@ -55,7 +55,7 @@ def longest(table: pd.DataFrame, most: int) -> Longest:
     """Return the longest gaps of all GPUs; equal ones in order of GPU and start."""
     rows, first, length = _joined(table)
     bounds = [*first.tolist(), len(rows)]
-    numbers = np.argsort(-length, kind="stable")[:most].tolist()
+    numbers = _longest_first(length, most).tolist()
     found = tuple(_gap(rows.iloc[bounds[number] : bounds[number + 1]]) for number in numbers)
     return Longest(found, len(first), int(length.sum(dtype=np.int64)))
 
@@ -66,10 +66,17 @@ def cut(table: pd.DataFrame, most_rows: int) -> tuple[pd.DataFrame, int]:
         return table, 0
     rows, first, length = _joined(table)
     size = np.diff(np.append(first, len(rows)))
-    ranked = np.argsort(-length, kind="stable")
+    ranked = _longest_first(length, most_rows)
     stays = np.zeros(len(first), bool)
     stays[ranked[np.cumsum(size[ranked]) <= most_rows]] = True
     return rows[np.repeat(stays, size)], int(length[~stays].sum(dtype=np.int64))
+
+
+def _longest_first(length: Times, most: int) -> Indices:
+    """Return the numbers of the longest gaps, longest first, equal ones in order; ``most`` of them."""
+    at = max(len(length) - most, 0)
+    rows = np.flatnonzero(length >= np.partition(length, at)[at]) if at and most else np.arange(len(length))
+    return rows[np.argsort(-length[rows], kind="stable")][:most]
 
 
 def _joined(table: pd.DataFrame) -> tuple[pd.DataFrame, Indices, Times]:

@@ -1,5 +1,8 @@
 """What came of trying changes: the sentence, the lines to write, and what each change did."""
 
+import ast
+from collections.abc import Mapping, Sequence
+
 from nsyswrap.base import units
 from nsyswrap.base.json_codec import Tree
 from nsyswrap.experiments.outcome import FAILED, NOT_APPLICABLE, Trial, TriedChange
@@ -8,6 +11,8 @@ from nsyswrap.render.document import Column, Document, DocumentSection, Hero, Li
 from nsyswrap.render.measured_hero import MeasuredTime, hero
 from nsyswrap.rules.code import PYTORCH
 
+# Characters of a line of code.
+LONGEST_LINE = 88
 NOTHING_HELPS = "No change makes the program faster by 1 % or more."
 
 
@@ -58,11 +63,40 @@ def lines_by_library(trial: Trial) -> dict[str, tuple[str, ...]]:
     """Return the lines to write for the changes to make, by library; where one has no own lines, PyTorch's hold."""
     libraries = dict.fromkeys(library for each in trial.kept for library in each.lines)
     return {
-        library: tuple(
-            line for each in trial.kept for line in each.lines.get(library, each.lines[PYTORCH]).splitlines()
-        )
+        library: tuple(_joined([each.lines.get(library, each.lines[PYTORCH]) for each in trial.kept]).splitlines())
         for library in libraries
     }
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return Python code as one text, in which calls whose result has the same name are one call with all arguments."""
+    found: dict[str, str] = {}
+    arguments: dict[str, dict[str, str]] = {}
+    for text in texts:
+        for each in ast.parse(text).body:
+            words = "\n".join(text.splitlines()[each.lineno - 1 : each.end_lineno])
+            if not isinstance(each, ast.Assign) or not isinstance(each.value, ast.Call):
+                found[words] = words
+                continue
+            call = each.value
+            key, before = f"{ast.unparse(each.targets[0])} = {ast.unparse(call.func)}", len(arguments)
+            known = arguments.setdefault(key, {})
+            given = {str(ast.get_source_segment(text, one)): "" for one in call.args}
+            given |= {str(one.arg): f"={ast.get_source_segment(text, one.value)}" for one in call.keywords}
+            # A name stands for what the program has, and a value for what to write.
+            names = {one.arg for one in call.keywords if isinstance(one.value, ast.Name)}
+            known |= {name: value for name, value in given.items() if name not in known or name not in names}
+            found[key] = words if len(arguments) > before else _call(key, known)
+    return "\n".join(found.values())
+
+
+def _call(function: str, arguments: Mapping[str, str]) -> str:
+    """Return a call, one argument a line where it is long."""
+    words = [f"{name}{value}" for name, value in arguments.items()]
+    line = f"{function}({', '.join(words)})"
+    return (
+        line if len(line) <= LONGEST_LINE else "\n    ".join((f"{function}(", *(f"{each}," for each in words))) + "\n)"
+    )
 
 
 def _table(trial: Trial) -> Table:

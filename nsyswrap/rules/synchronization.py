@@ -25,6 +25,7 @@ SMALL_COPIES = Advice(
 )
 IN_STEP = Rule(
     key="synchronization/in_step",
+    tried_with=("non_blocking",),
     name="synchronization inside steps",
     headline=Wording(
         "The GPU is idle {share} of the time, because the CPU waits for it inside the step.",

@@ -62,15 +62,12 @@ def _launching(context: TraceContext, own: OwnWindows) -> dict[int, int]:
     Where no thread launched operations there, all launching threads are returned.
     """
     calls, call = context.trace[tables.CALLS], context.operations.call
-    known = call[call >= 0]
+    known = taken(call, call >= 0)
     start, end = taken(array(calls, "start"), known), taken(array(calls, "end"), known)
     low, high = own.by_process(calls[["thread"]].iloc[known])
-    inside = known[(start < high) & (end > low)]
-    codes, threads = pd.factorize(coded(calls, "thread")[inside])
-    found = dict(zip(threads.tolist(), np.bincount(codes).tolist(), strict=True))
-    if not found:
-        found = dict.fromkeys(tables.distinct(coded(calls, "thread")[known]).tolist(), 0)
-    return dict(sorted(found.items()))
+    thread = coded(calls, "thread").only(known)
+    found = {each: len(rows) for each, rows in thread.only((start < high) & (end > low)).by_id()}
+    return found or dict.fromkeys(tables.distinct(thread.ids[tables.distinct(thread.codes)]).tolist(), 0)
 
 
 def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> list[dict[str, object]]:

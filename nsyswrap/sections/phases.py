@@ -163,11 +163,11 @@ def _in_own_phase(context: TraceContext, call: Indices) -> np.ndarray[tuple[int]
     """Return which calls were made while a phase of their own thread was open; -1 is no call."""
     calls = context.trace[tables.CALLS]
     found, known = np.zeros(len(call), bool), np.flatnonzero(call >= 0)
-    thread, when = coded(calls, "thread")[taken(call, known)], taken(array(calls, "start"), taken(call, known))
-    for each in tables.distinct(thread).tolist():
-        mine = thread == each
-        spans = context.phases.own(each).spans
-        found[known[mine]] = covered(spans, when[mine], when[mine] + 1) > 0
+    call = taken(call, known)
+    when = taken(array(calls, "start"), call)
+    for each, mine in coded(calls, "thread").only(call).by_id():
+        begun = taken(when, mine)
+        found[known[mine]] = covered(context.phases.own(each).spans, begun, begun + 1) > 0
     return found
 
 

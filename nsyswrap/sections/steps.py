@@ -203,10 +203,9 @@ def _without(
     left = np.zeros(len(outliers), np.int64)
     costs = {}
     for process, steps in context.steps.measured_inside(window).groupby("process"):
-        spans = Spans(array(steps, "start"), array(steps, "end"))
-        length = spans.end - spans.start
+        length = array(steps, "end") - array(steps, "start")
         of_steps = unexplained(length, explained[steps.index])
-        costs[int(str(process))] = lost_to_outliers(context, int(str(process)), spans, of_steps)
+        costs[int(str(process))] = lost_to_outliers(context, int(str(process)), window, of_steps)
         # By place, not by start: two steps may start in the same nanosecond.
         left[np.flatnonzero(outliers["process"] == process)] = of_steps[is_outlier(length)]
     return outliers.assign(excess_ns=left)[left > 0], costs

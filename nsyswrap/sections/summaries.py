@@ -95,7 +95,7 @@ def _summary(context: TraceContext, spec: TableSpec, window: Window) -> pd.DataF
     duration = _time_inside(start, end, rows, window)
     numbers = tables.numbers_by_name(context.trace, spec, code, np.int32)
     kind = np.min_scalar_type(-1 - len(index))
-    (codes,) = chosen(rows, numbers.astype(kind)[coded(frame, "name_id").codes])
+    (codes,) = chosen(rows, taken(numbers.astype(kind), coded(frame, "name_id").codes))
     return by_name(tuple(index), codes, duration)
 
 

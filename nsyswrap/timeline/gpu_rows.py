@@ -9,7 +9,7 @@ import pandas as pd
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, Window, intersect, layered, merge
 from nsyswrap.base.intervals import gaps as uncovered
-from nsyswrap.events.operations import streams_of
+from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
@@ -111,9 +111,7 @@ def stream_rows(
     mine = operations.on(device_id)
     # Each process numbers its own streams.
     of_process, processes = pd.factorize(operations.process[mine])
-    codes, keys = pd.factorize(
-        of_process.astype(np.int64) << _STREAM_BITS | streams_of(context.trace, operations, mine) + 1
-    )
+    codes, keys = pd.factorize(of_process.astype(np.int64) << _STREAM_BITS | taken(operations.stream, mine) + 1)
     busy = np.bincount(codes, weights=operations.end[mine] - operations.start[mine], minlength=len(keys))
     ranked = np.argsort(-busy, kind="stable")
     shown = max(int((busy[ranked[:MOST_STREAMS]] > SMALL_STREAM * busy.max()).sum()), 1)

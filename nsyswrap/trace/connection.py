@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,8 +13,6 @@ from urllib.parse import quote
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi
 import pyarrow as pa
-from sqlalchemy import SelectBase
-from sqlalchemy.dialects import sqlite
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import queries, schema
@@ -48,7 +45,7 @@ class Export:
     small: sqlite3.Connection
     columns: Mapping[str, frozenset[str]]
 
-    def batches(self, query: SelectBase, table: str = "") -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str, table: str = "") -> Iterator[pa.RecordBatch]:
         """Run a query and stream its rows.
 
         Args:
@@ -59,22 +56,21 @@ class Export:
             ExportError: The file is damaged.
         """
         place = f"table {table} of {self.path.name}" if table else self.path.name
-        text = _text(query)
         try:
             with self.connection.cursor(adbc_stmt_kwargs={"adbc.sqlite.query.batch_rows": BATCH_ROWS}) as cursor:
-                cursor.execute(text)
+                cursor.execute(query)
                 yield from cursor.fetch_record_batch()
         except (adbc_driver_manager.Error, pa.ArrowException, OSError) as error:
             raise ExportError(f"cannot read {place}: {_first_line(error)}", hint=AGAIN) from error
 
-    def rows(self, query: SelectBase) -> list[tuple[Any, ...]]:
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query over a small table; bytes that are not UTF-8 read as U+FFFD.
 
         Raises:
             ExportError: The file is damaged.
         """
         try:
-            found = self.small.execute(_text(query)).fetchall()
+            found = self.small.execute(query).fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise ExportError(f"cannot read {self.path.name}: {_first_line(error)}", hint=AGAIN) from error
         return [tuple(text_of(value) if isinstance(value, bytes) else value for value in row) for row in found]
@@ -100,7 +96,7 @@ class Export:
         """Return the names and values of a table of properties; nothing where the export lacks the table."""
         if not self.has(table, "name", "value"):
             return []
-        found = self.rows(queries.pairs(table, "name", "value"))
+        found = self.rows(queries.columns_of(table, ("name", "value")))
         return [("" if name is None else str(name), "" if value is None else str(value)) for name, value in found]
 
     def whole(self, value: Any, table: str, column: str) -> int:  # noqa: ANN401 - SQLite stores anything anywhere
@@ -118,12 +114,6 @@ class Export:
     def has(self, table: str, *names: str) -> bool:
         """Return whether the export has the table and these columns of it."""
         return set(names) <= self.columns.get(table, frozenset()) and table in self.columns
-
-
-@lru_cache(maxsize=queries.KEPT)
-def _text(query: SelectBase) -> str:
-    """Return a query as text; ``queries`` gives the same query again for the next export of a job."""
-    return str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
 
 
 def wrong_type(path: Path, table: str, column: str) -> ExportError:

@@ -314,7 +314,7 @@ def _unique(columns: Iterable[Array]) -> list[int]:
 def _labels(export: Export, name: str) -> dict[int, str]:
     if not export.has(name, "id", "label"):
         return {}
-    found = export.rows(queries.pairs(name, "id", "label"))
+    found = export.rows(queries.columns_of(name, ("id", "label")))
     return {export.whole(key, name, "id"): str(label) for key, label in found if label is not None}
 
 
@@ -378,9 +378,10 @@ def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
         if "end" not in columns or not len(columns["start"]):
             continue
         start, end = columns["start"], columns["end"]
-        reach = int(end.max()) - int(start[0])
+        # The sum of some events is at most their number times the time from the first to the last.
+        most = sum((int(end[some].max()) - int(start[some.start])) * len(end[some]) for some in tables.blocks(len(end)))
         # Adding up in floating point cannot overflow, and is needed only for a capture that may be too long.
-        if reach * len(start) >= MOST_NS and float((end - start).sum(dtype=np.float64)) >= MOST_NS:
+        if most >= MOST_NS and float((end - start).sum(dtype=np.float64)) >= MOST_NS:
             raise ExportError(
                 f"{export.path.name}: the times of its {name.replace('_', ' ')} add up to more than 146 years",
                 hint=AGAIN,

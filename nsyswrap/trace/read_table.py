@@ -22,9 +22,9 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import SelectBase
 
 from nsyswrap.base.errors import ExportError
+from nsyswrap.base.rows import taken
 from nsyswrap.trace import counters, queries, schema, tables
 from nsyswrap.trace.connection import AGAIN, Export, connected, text_of, wrong_type
 from nsyswrap.trace.schema import Source
@@ -36,6 +36,8 @@ Arrays = dict[str, Array]
 UNKNOWN = np.int64(np.iinfo(np.int64).min)
 # Large enough that opening a connection costs little, small enough that all threads end at about the same time.
 PART_ROWS = 1 << 20
+# A table has the code of each id below this, such as those of names.
+SMALL_IDS = 1 << 16
 
 
 class PartCodes:
@@ -44,12 +46,26 @@ class PartCodes:
     def __init__(self, length: int) -> None:
         self._codes = np.empty(length, np.int32)
         self._known: dict[int, int] = {}
+        # The code of each small id; -1 for none.
+        self._dense = np.empty(0, np.int32)
 
     def write(self, first: int, ids: Array) -> None:
         """Write the ids of some rows."""
+        into = self._codes[first : first + len(ids)]
+        if len(ids) and ids.min() >= 0 and (most := int(ids.max())) < SMALL_IDS:
+            if most >= len(self._dense):
+                self._dense = np.append(self._dense, np.full(most + 1, -1, np.int32))
+            into[:] = taken(self._dense, ids)
+            if (new := into < 0).any():
+                unique = pd.unique(ids[new])
+                self._dense[unique] = self._numbers(unique)
+                into[:] = taken(self._dense, ids)
+            return
         codes, unique = pd.factorize(ids)
-        numbers = [self._known.setdefault(each, len(self._known)) for each in unique.tolist()]
-        self._codes[first : first + len(ids)] = np.array(numbers, np.int32)[codes]
+        into[:] = taken(self._numbers(unique), codes)
+
+    def _numbers(self, unique: Array) -> npt.NDArray[np.int32]:
+        return np.array([self._known.setdefault(each, len(self._known)) for each in unique.tolist()], np.int32)
 
     def finish(self, count: int) -> tuple[Array, Array]:
         """Return the codes of the rows that were written, in as few bytes as they need, and the id of each code."""
@@ -61,7 +77,7 @@ def joined(parts: Sequence[tuple[Array, Array]]) -> "pd.Categorical[Any]":
     """Return the column of all parts, whose categories are the ids, ascending."""
     ids = np.unique(np.concatenate([np.empty(0, np.int64), *(ids for _, ids in parts)]))
     kind = _codes_of(len(ids))
-    codes = [np.searchsorted(ids, of_part).astype(kind)[some] for some, of_part in parts]
+    codes = [taken(np.searchsorted(ids, of_part).astype(kind), some) for some, of_part in parts]
     whole = np.concatenate([np.empty(0, kind), *codes])
     return pd.Categorical.from_codes(whole, dtype=pd.CategoricalDtype(pd.Index(ids)), validate=False)
 
@@ -238,7 +254,7 @@ class TableReader:
                 self._write(name, part, first, _values(values, self.source, name, own.path))
         return rows
 
-    def _query(self, own: Export, part: TablePart) -> SelectBase:
+    def _query(self, own: Export, part: TablePart) -> str:
         present = own.columns[self.source.table]
         numbers = None if part.first_row is None else range(part.first_row, part.first_row + part.length)
         if self.source.spec is tables.RANGES:
@@ -306,12 +322,12 @@ def _parts_of_pages(pages: PageColumns, rows: range, part_rows: int) -> tuple[Ta
 
 def _column_at_fault(export: Export, source: Source) -> ExportError | None:
     """Return an error that names the column with values of the wrong type; None where there is no such column."""
-    query = queries.foreign_values(source, export.columns[source.table])
+    present = export.columns[source.table]
     try:
-        (counts,) = export.rows(query)
+        (counts,) = export.rows(queries.foreign_values(source, present))
     except ExportError:
         return None
-    names = [column.name for column in query.selected_columns]
+    names = queries.columns_of_numbers(source, present)
     return next(
         (wrong_type(export.path, source.table, n) for n, count in zip(names, counts, strict=True) if count), None
     )
@@ -342,7 +358,7 @@ def texts_of(export: Export) -> dict[int, str]:
     """Return all texts of an export by their ids, cut; they are not cleaned."""
     if not export.has(schema.STRINGS, "id", "value"):
         return {}
-    rows = export.rows(queries.pairs(schema.STRINGS, "id", "value"))
+    rows = export.rows(queries.columns_of(schema.STRINGS, ("id", "value")))
     return {key: cut_text(str(text)) for key, text in rows if text is not None}
 
 

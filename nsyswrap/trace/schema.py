@@ -14,7 +14,7 @@ from nsyswrap.trace.tables import TableSpec
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Where one table of a trace comes from. There is one object for each table, so queries are kept by it.
+    """Where one table of a trace comes from.
 
     Attributes:
         table: Name in the export.

@@ -50,6 +50,8 @@ _FIXED = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
 _BYTES = np.array([*_FIXED, *((kind - 12) // 2 for kind in range(12, MORE))], np.int32)
 # How far the eight bytes that begin with a value are shifted, so that only the value is left.
 _SHIFT = np.array([63 if size == 0 else 64 - 8 * size for size in _FIXED], np.int64)
+# All bits where a value is stored, none where its type says it.
+_STORED = np.array([-1 if size else 0 for size in _FIXED], np.int64)
 # Decoding is fastest where the bytes and all intermediate arrays of one call fit into the cache of a core.
 BYTES_AT_ONCE = 1 << 20
 # Numbers that are read with SQLite, so that products and sums cannot overflow here.
@@ -191,26 +193,30 @@ def decode(
     stored = np.append(pages.ravel(), np.zeros(SPARE_BYTES * (column_count + 1), np.uint8))
     cell, page_end = _cells(pages)
     length, at = _payload(stored, cell)
-    row_end = at + length
-    if np.any(row_end > page_end) or np.any(length <= column_count) or np.any(stored[at] != column_count + 1):
+    most = int(length.max(initial=0))
+    if np.any(at + length > page_end) or np.any(length <= column_count) or most > 1 + 9 * column_count:
         raise UnknownFormatError
-    kinds = _windows(stored, f"V{column_count}")[at + 1].view(np.uint8).reshape(len(cell), column_count)
-    if int(kinds.max(initial=0)) >= MORE:
+    # All rows as lines of equal length, with the eight bytes that are read at the last value.
+    width = most + 8
+    lines = _windows(stored, f"V{width}")[at].view(np.uint8)
+    kinds = np.ascontiguousarray(lines.reshape(-1, width)[:, : column_count + 1].T)
+    if np.any(kinds[0] != column_count + 1) or int(kinds.max(initial=0)) >= MORE:
         raise UnknownFormatError
-    values, nulls, words = {}, {}, _windows(stored, ">i8")
-    # Columns whose values have one length in all rows add it here.
-    behind = column_count + 1
-    for column, kind in enumerate(np.ascontiguousarray(kinds.T)):
+    values, nulls, words = {}, {}, _windows(lines, ">i8")
+    # Where the next value is in a line: columns whose values have one length in all rows add it to the first.
+    behind, place = column_count + 1, np.zeros(1, np.int64)
+    for column, kind in enumerate(kinds[1:]):
         least, most = int(kind.min(initial=MORE)), int(kind.max(initial=NULL))
         if column in wanted:
-            values[column] = _numbers(words[behind:], at, kind[:1] if least == most else kind)
+            some = words[behind::width] if len(place) == 1 else words[place + behind]
+            values[column] = _numbers(some[: len(cell)], kind[:1] if least == most else kind)
             if least == NULL:
                 nulls[column] = kind == NULL
-        if least == most:
+        if least == most or (least, most) == (ZERO, ONE):
             behind += int(_BYTES[most])
         else:
-            at += _BYTES.take(kind)
-    if not np.array_equal(at + behind, row_end):
+            place = (place if len(place) > 1 else np.arange(0, len(lines), width)) + _BYTES.take(kind)
+    if np.any((place - np.arange(0, len(lines), width) if len(place) > 1 else 0) + behind != length):
         raise UnknownFormatError
     return len(cell), values, nulls
 
@@ -263,19 +269,15 @@ def _payload(stored: Array, at: Array) -> tuple[Array, Array]:
     return length, at
 
 
-def _numbers(words: Array, at: Array, kind: Array) -> Array:
-    """Return the number of each row."""
+def _numbers(words: Array, kind: Array) -> Array:
+    """Return the number of each row from the eight bytes that begin with it, and its type or that of all rows."""
     if int(kind.max(initial=0)) > ONE or (kind == REAL).any():
         raise UnknownFormatError
-    stored = (kind != NULL) & (kind < ZERO)
-    if stored.all():
-        found: Array = words[at].astype(np.int64)
-        found >>= _SHIFT[kind]
-        return found
-    found = np.empty(len(at), np.int64)
-    found[:] = kind == ONE
-    rows = np.flatnonzero(stored)
-    found[rows] = words[at[rows]].astype(np.int64) >> _SHIFT[kind[rows]]
+    found: Array = words.astype(np.int64)
+    found >>= _SHIFT.take(kind)
+    if not _BYTES.take(kind).all():
+        found &= _STORED.take(kind)
+        found |= kind == ONE
     return found
 
 

@@ -347,6 +347,11 @@ class CodedIds:
         bounds = zip(self.ids[present].tolist(), first[present].tolist(), (last[present] + 1).tolist(), strict=True)
         return {each: slice(begin, end) for each, begin, end in bounds}
 
+    def by_id(self) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+        """Yield each id that occurs, with its rows."""
+        for code in distinct(self.codes).tolist():
+            yield int(self.ids[code]), np.flatnonzero(self.codes == code)
+
     def only(self, rows: npt.NDArray[Any]) -> "CodedIds":
         """Return some rows as codes of the same ids."""
         return CodedIds(taken(self.codes, rows), self.ids)

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices, Times
-from nsyswrap.events.operations import Operations, streams_of
+from nsyswrap.base.rows import taken
+from nsyswrap.events.operations import Operations
 from nsyswrap.ranks.in_step import GATED_NS
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, coded, groups
@@ -101,7 +102,7 @@ def queue_operations(
     row = np.concatenate([backlog, launched[order]])
     launch = np.concatenate([np.full(len(backlog), NONE, np.intp), node[order]])
     staged = (launch >= 0) & (nodes.kind[launch] == BLOCKING_LAUNCH)
-    process, stream = operations.process[row], streams_of(trace, operations, row)
+    process, stream = operations.process[row], taken(operations.stream, row)
     streams = groups([process, operations.device_id[row], stream])[0]
     call_names = coded(trace[tables.CALLS], "name_id")[operations.call[row]]
     return Queued(

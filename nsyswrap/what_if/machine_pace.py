@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.base.memo import memo
-from nsyswrap.events.operations import COMPUTE, SOURCES
+from nsyswrap.base.rows import chosen, taken
+from nsyswrap.events.operations import COMPUTE
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
@@ -91,18 +92,20 @@ def _of_steps(context: TraceContext, window: Window, sample: Window) -> tuple[fl
     """Return how long kernels take in the fastest and in the slowest steps of a window, relative to a sample."""
     operations = context.operations
     rows = operations.from_table(tables.KERNELS)
-    begun = operations.start[rows]
-    rows = rows[(operations.kind[rows] == COMPUTE) & (begun >= window.start_ns) & (begun < window.end_ns)]
-    start, length = operations.start[rows], (operations.end - operations.start)[rows].astype(np.float64)
-    name = coded(context.trace[tables.KERNELS], "name_id")[operations.row[rows]]
-    usual = pd.Series(length).groupby([operations.device_id[rows], name]).transform("mean").to_numpy()
+    begun = taken(operations.start, rows)
+    is_inside = (taken(operations.kind, rows) == COMPUTE) & (begun >= window.start_ns) & (begun < window.end_ns)
+    rows, start = chosen(is_inside, rows, begun)
+    length = (taken(operations.end, rows) - start).astype(np.float64)
+    name = taken(coded(context.trace[tables.KERNELS], "name_id").codes, taken(operations.row, rows))
+    kind, _ = tables.groups([taken(operations.device_id, rows), name])
+    usual = pd.Series(length).groupby(kind).transform("mean").to_numpy()
     so_far = [np.append(0.0, np.cumsum(each)) for each in (length, usual)]
 
     def paces(begin: Times, end: Times) -> npt.NDArray[np.float64]:
         first, last = np.searchsorted(start, begin), np.searchsorted(start, end)
         enough = last - first >= FEWEST_LAUNCHES
-        taken, wanted = (each[last[enough]] - each[first[enough]] for each in so_far)
-        found: npt.NDArray[np.float64] = taken / np.maximum(wanted, 1.0)
+        took, wanted = (each[last[enough]] - each[first[enough]] for each in so_far)
+        found: npt.NDArray[np.float64] = took / np.maximum(wanted, 1.0)
         return found
 
     steps = context.steps.measured_inside(window)
@@ -143,19 +146,22 @@ def _launches(context: TraceContext, window: Window) -> tuple[Times, Times, npt.
     kernel by the same thread that the same kernel follows.
     """
     operations, calls = context.operations, context.trace[tables.CALLS]
-    kernels: Indices = np.flatnonzero((operations.table == SOURCES.index(tables.KERNELS)) & (operations.call >= 0))
-    call = operations.call[kernels]
+    threads, names = coded(calls, "thread"), coded(context.trace[tables.KERNELS], "name_id")
+    kernels = operations.from_table(tables.KERNELS)
+    call = taken(operations.call, kernels)
+    call, kernels = chosen(call >= 0, call, kernels)
     # The nodes of a graph have one call, which says nothing about any of them.
-    kernels = kernels[np.bincount(call, minlength=len(calls))[call] == 1]
-    start, thread = (column[operations.call[kernels]] for column in (array(calls, "start"), coded(calls, "thread")))
-    inside = np.flatnonzero((start >= window.start_ns) & (start < window.end_ns))
-    order = inside[np.lexsort((start[inside], thread[inside]))]
-    start, thread = start[order], thread[order]
-    name = coded(context.trace[tables.KERNELS], "name_id")[operations.row[kernels[order]]]
+    call, kernels = chosen(taken(np.bincount(call, minlength=len(calls)), call) == 1, call, kernels)
+    start = taken(array(calls, "start"), call)
+    call, kernels, start = chosen((start >= window.start_ns) & (start < window.end_ns), call, kernels, start)
+    thread = taken(threads.codes, call)
+    order = np.lexsort((start, thread))
+    start, thread = taken(start, order), taken(thread, order)
+    name = taken(names.codes, taken(operations.row, taken(kernels, order)))
     same = thread[1:] == thread[:-1]
-    length = pd.Series(np.diff(start)[same].astype(np.float64))
-    start, thread = start[:-1][same], thread[:-1][same]
-    usual = length.groupby([thread, name[:-1][same], name[1:][same]]).transform("median")
+    length, start, thread, before, after = chosen(same, np.diff(start), start[:-1], thread[:-1], name[:-1], name[1:])
+    kind, _ = tables.groups([thread, before, after])
+    usual = pd.Series(length.astype(np.float64)).groupby(kind).transform("median")
     relative = (length / usual.clip(lower=1.0)).to_numpy()
     by_time = np.argsort(start, kind="stable")
-    return thread[by_time], start[by_time], relative[by_time]
+    return taken(threads.ids, taken(thread, by_time)), taken(start, by_time), taken(relative, by_time)

@@ -20,8 +20,8 @@ import numpy as np
 
 from nsyswrap.base.interval import NINE_OF_TEN, Interval
 from nsyswrap.base.intervals import Indices
+from nsyswrap.base.rows import taken
 from nsyswrap.events.alternatives import Alternative
-from nsyswrap.events.operations import streams_of
 from nsyswrap.model import SavingMethod
 from nsyswrap.trace.tables import groups
 from nsyswrap.what_if.dependency_graph import Change, Factors
@@ -210,7 +210,7 @@ def work_that_stays(simulation: Simulation, changes: Sequence[Change]) -> int:
     ran = np.flatnonzero(graph.operation >= 0)
     rows = graph.operation[ran]
     length = np.where(graph.factors(*changes) == 1, graph.length, 0)[ran]
-    stream = groups([context.operations.device_id[rows], streams_of(context.trace, context.operations, rows)])[0]
+    stream = groups([context.operations.device_id[rows], taken(context.operations.stream, rows)])[0]
     own, _ = graph.weights(*changes)
     hosts = np.flatnonzero(graph.thread)
     thread = groups([graph.thread[hosts]])[0]

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Times
+from nsyswrap.base.rows import taken
 from nsyswrap.events.cuda_events import recorded_stream_waits
-from nsyswrap.events.operations import Operations, streams_of
+from nsyswrap.events.operations import Operations
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, array
 from nsyswrap.what_if.gpu_nodes import NONE, Queued
@@ -23,7 +24,7 @@ from nsyswrap.what_if.gpu_nodes import NONE, Queued
 OF_STREAM = ["process", "device_id", "stream"]
 
 
-def by_launch(trace: Trace, operations: Operations, queued: Queued, launched: Times) -> pd.DataFrame:
+def by_launch(operations: Operations, queued: Queued, launched: Times) -> pd.DataFrame:
     """Return the operations of the sample in order of launch, with process, device_id and stream."""
     rows = queued.row
     columns = {
@@ -31,7 +32,7 @@ def by_launch(trace: Trace, operations: Operations, queued: Queued, launched: Ti
         "launched": launched[rows],
         "process": queued.process,
         "device_id": operations.device_id[rows],
-        "stream": streams_of(trace, operations, rows),
+        "stream": taken(operations.stream, rows),
     }
     return pd.DataFrame(columns).astype(np.int64).sort_values("launched", kind="stable", ignore_index=True)
 
@@ -49,7 +50,7 @@ def find_stream_waits(trace: Trace, operations: Operations, queued: Queued, laun
     found = np.full(len(queued.row), NONE, np.intp)
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
         return found
-    ran = by_launch(trace, operations, queued, launched)
+    ran = by_launch(operations, queued, launched)
     pairs = _pairs(recorded_stream_waits(trace), ran)
     awaited, waiting = array(pairs, "awaited"), array(pairs, "waiting")
     # Threads that launch, record and wait at the same time may do so in another order than their calls began.

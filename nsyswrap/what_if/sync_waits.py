@@ -181,7 +181,7 @@ def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued
         return Recorded(np.empty(0, np.intp), np.empty(0, np.intp))
     # A wait is for the last record before it: an event may be recorded again and again.
     recorded = with_last_record(_waits(trace, nodes), event_records(trace))
-    ran = by_launch(trace, operations, queued, launched)
+    ran = by_launch(operations, queued, launched)
     found = pd.merge_asof(recorded, ran, left_on="record", right_on="launched", by=OF_STREAM)
     node, operation = (array(found.fillna(NONE).astype(np.int64), name) for name in ("node", "operation"))
     # Threads that launch and record at the same time may do so in another order than their calls began.

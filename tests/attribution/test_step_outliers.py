@@ -56,12 +56,13 @@ def test_what_another_finding_explains_beyond_the_median_is_subtracted() -> None
 
 
 def lost(made: ExportBuilder) -> int:
-    """Return the time lost to the outliers among all steps of a loop that no other finding explains, in us."""
+    """Return the time lost to the outliers among the measured steps of a loop that no other finding explains, in us."""
     context = find_context(trace_of(made))
-    ((process, steps),) = context.steps.frame.groupby("process")
-    spans = Spans(steps["start"].to_numpy(), steps["end"].to_numpy())
-    left = unexplained(spans.end - spans.start, np.zeros(len(steps), np.int64))
-    return lost_to_outliers(context, int(str(process)), spans, left) // US
+    window = context.steps.measured_window()
+    assert window is not None
+    ((process, steps),) = context.steps.measured_inside(window).groupby("process")
+    left = unexplained((steps["end"] - steps["start"]).to_numpy(), np.zeros(len(steps), np.int64))
+    return lost_to_outliers(context, int(str(process)), window, left) // US
 
 
 def test_a_short_step_makes_up_for_a_long_one() -> None:

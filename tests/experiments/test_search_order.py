@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from capture_fixtures import options
 
+from nsyswrap.experiments import try_runs
 from nsyswrap.experiments.outcome import Trial
 from nsyswrap.experiments.request import Answer, Request
 from nsyswrap.experiments.search import try_changes
@@ -52,11 +53,13 @@ class Program:
             record = {"pid": 1, "problem": "", "events": backward, "parameters": {}, "written": {}}
             record["precision"] = {"float32 products": "highest"}
             return Answer(0, tuple(events), work=WorkRun(0, (), (record,), {}))
-        if request.timed_s and (needs or not request.is_for_loader):
+        if request.timed_s:
             wiggle = 1 + 0.001 * (len(self.requests) % 3)
             length = [self.step_ns(request.base) * wiggle * (1 + 0.001 * (number % 2)) for number in range(40)]
             timed = {"event": "timed", "step_ns": length, "losses": losses, "cores": 1.0, "worker_bytes": 0}
-            return Answer(0, (*events, timed, {"event": "end"}))
+            events.append({**timed, "since_s": 10.0})
+        if needs:
+            return Answer(0, (*events, {"event": "end"}))
         events += [self.result(each) for each in self.factors if each.partition("=")[0] in request.turns]
         return Answer(0, (*events, {"event": "end"}))
 
@@ -71,6 +74,11 @@ class Program:
         """Try changes of it."""
         wanted = TryOptions(order=order, budget_s=1e6)
         return try_changes(wanted, options(Path("out"), "train.py"), self.run)
+
+    def within(self, budget_s: float, run_s: float, monkeypatch: pytest.MonkeyPatch, *order: str) -> Trial:
+        """Try changes of it within a budget; each process takes ``run_s``."""
+        monkeypatch.setattr(try_runs.time, "monotonic", lambda: run_s * len(self.requests))
+        return try_changes(TryOptions(order=order, budget_s=budget_s), options(Path("out"), "train.py"), self.run)
 
 
 def test_a_loop_that_waits_for_data_gets_workers_first() -> None:
@@ -122,6 +130,38 @@ def test_what_needs_a_process_is_compared_with_the_changes_so_far() -> None:
     assert [each.spec for each in trial.kept] == ["fused", "pin_memory"]
 
 
+def test_a_clear_change_is_known_and_proved_after_six_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one, which finds what applies, is timed as well; processes of 9 s fit into a minute."""
+    program = Program({"pin_memory": 0.7})
+    trial = program.within(60, 9, monkeypatch, "pin_memory")
+    assert [(each.base, each.proved_steps > 0) for each in program.requests] == [
+        ((), False),
+        (("pin_memory",), False),
+        (("pin_memory",), False),
+        ((), False),
+        ((), True),
+        (("pin_memory",), True),
+    ]
+    assert [each.spec for each in trial.kept] == ["pin_memory"]
+    assert "does the same work" in trial.notes[0]
+
+
+def test_where_time_is_short_the_first_changes_are_compared_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs of each of three changes do not fit; the runs with what is kept count for the next ones."""
+    program = Program({"pin_memory": 0.7, "prefetch=4": 0.9, "prefetch=8": 0.8, "persistent": 0.95})
+    trial = program.within(95, 9, monkeypatch, "pin_memory", "prefetch", "persistent")
+    assert [each.base for each in program.requests[1:4]] == [("pin_memory",), ("pin_memory",), ()]
+    assert [(each.spec, each.verdict) for each in trial.outcomes] == [
+        ("pin_memory", "faster"),
+        ("prefetch=4", "faster"),
+        ("prefetch=8", "faster"),
+        ("persistent", "cannot tell"),
+        ("all", "faster"),
+    ]
+    assert trial.notes[0].startswith("The budget ended")
+    assert "does the same work" in trial.notes[1]
+
+
 def test_of_several_values_the_fastest_is_kept() -> None:
     trial = Program({"prefetch=4": 0.8, "prefetch=8": 0.7}).tried("prefetch")
     assert [each.spec for each in trial.kept] == ["prefetch=8"]
@@ -132,7 +172,7 @@ def test_a_value_that_replaced_another_one_saves_what_both_saved() -> None:
     program = Program({"attention=flash": 0.8, "attention=cudnn": 0.9})
 
     def run(request: Request, made: object) -> Answer:
-        if request.timed_s or request.proved_steps:
+        if not request.turns:
             raise NoMoreRunsError("The budget ended.")
         return program.run(request, made)
 
@@ -205,6 +245,32 @@ def test_the_precision_is_changed_only_with_leave() -> None:
     assert program.requests[0].turns == ("fused",)
 
 
+@pytest.mark.parametrize(
+    ("code", "error", "words"),
+    [
+        (1, "OutOfMemoryError: CUDA out of memory.", "OutOfMemoryError: CUDA out of memory."),
+        (137, "", "the program was killed, as for want of memory"),
+        (139, "", "the program crashed: SIGSEGV"),
+    ],
+)
+def test_after_a_change_that_needs_too_much_memory_the_others_are_tried(code: int, error: str, words: str) -> None:
+    program = Program({"gc": 0.8})
+
+    def run(request: Request, made: object) -> Answer:
+        found = program.run(request, made)
+        if "fused" not in request.turns or "fused" in request.without:
+            return found
+        begun = ({"event": "begin", "spec": "fused"}, *([{"event": "exception", "words": error}] if error else []))
+        return Answer(code, (found.events[0], *begun))
+
+    trial = try_changes(TryOptions(order=["fused", "gc"], budget_s=1e6), options(Path("out"), "train.py"), run)
+    assert [(each.spec, each.verdict, each.words) for each in trial.outcomes][:2] == [
+        ("fused", "failed", words),
+        ("gc", "faster", ""),
+    ]
+    assert [each.spec for each in trial.kept] == ["gc"]
+
+
 def test_changes_that_end_the_program_together_are_not_recommended() -> None:
     program = Program({"gc": 0.9, "fused": 0.8})
 
@@ -257,7 +323,7 @@ def test_the_work_is_compared_where_no_time_is_left_for_the_times() -> None:
     program = Program({"gc": 0.8}, losses={"gc": [1.0, 0.9, 0.25]})
 
     def run(request: Request, made: object) -> Answer:
-        if request.timed_s and not request.is_for_loader:
+        if request.timed_s and request.base:
             raise NoMoreRunsError("The budget ended.")
         return program.run(request, made)
 

@@ -45,6 +45,17 @@ def test_a_prediction_holds_within_the_ranges_and_what_two_runs_differ(low: floa
     assert tuple(row[[f"measured{each}_share" for each in ("_low", "", "_high")]]) == pytest.approx((0.28, 0.3, 0.32))
 
 
+def test_what_limits_the_kernels_predicts_nothing() -> None:
+    """The saving is that of kernels at the peak of the memory, and attention may save more."""
+    made = report(0.0, 0.07)
+    made = replace(made, findings=tuple(replace(each, rule="compute/kernels") for each in made.findings))
+    outcomes = tuple(replace(each, spec="attention=flash") for each in trial().outcomes[:1])
+    found = tried_section(made, replace(trial(), outcomes=outcomes), "")
+    assert len(found.tables["changes"]) == 1
+    assert found.fact("predictions_checked").value == 0  # type: ignore[union-attr]
+    assert planned_order(made, ("gc", "attention"))[0] == "attention"
+
+
 def test_a_report_with_the_section_can_be_read_again(tmp_path: Path) -> None:
     """A change without a prediction, or that was not timed, has no numbers there."""
     (tmp_path / "try.json").write_text(json.dumps(trial().tree()))

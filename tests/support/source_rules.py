@@ -47,7 +47,7 @@ LAYERS = {
 # The packages that may import a dependency.
 HOMES = {
     "click": ("nsyswrap.cli",),
-    "sqlalchemy": ("nsyswrap.trace", "nsyswrap.runs"),
+    "sqlalchemy": ("nsyswrap.runs",),
     "adbc_driver_manager": ("nsyswrap.trace",),
     "adbc_driver_sqlite": ("nsyswrap.trace",),
     "connectorx": ("nsyswrap.trace",),

@@ -27,7 +27,8 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     calls = idle.is_cause("allocation") & free
     if not calls.any() or not _is_habit(idle):
         return idle.none
-    between = idle.from_first(calls) & idle.until_last(calls) & idle.is_cause(*GENERIC, "synchronization")
+    from_first = idle.from_first(calls)
+    between = from_first & idle.until_last(calls) & idle.is_cause(*GENERIC, "synchronization")
     delayed = idle.any_in_gap(calls)
     # A call that frees waits for the GPU first, so most of it may be before the gap.
     first_call = idle.call_length((api_calls.ALLOCATION,), calls[idle.first])
@@ -36,7 +37,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     gap, start, end = chosen(later, idle.gap, idle.pieces.start, idle.pieces.end)
     delay = np.bincount(gap, end - start, len(idle.first)).astype(np.int64)
     delay += first_call
-    behind = idle.from_first(calls) | taken(~delayed, idle.gap)
+    behind = from_first | taken(~delayed, idle.gap)
     rest = free & ~calls & ~between & behind & idle.is_cause(*GENERIC)
     return calls | between | idle.set_back(delayed, delay, rest, calls)
 

@@ -7,7 +7,6 @@ from nsyswrap.attribution.launch_pace import FEW, LATENCY_NS
 from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.base.intervals import Indices, Times, places
 from nsyswrap.base.rows import taken
-from nsyswrap.events.operations import streams_of
 from nsyswrap.rules import gpu
 from nsyswrap.trace.tables import blocks
 
@@ -43,7 +42,7 @@ def _in_one_stream(idle: IdlePieces, mine: Indices, start: Times, gap: Indices) 
     follows = (place > 0) & (after >= 0) & (taken(operations.end, before) == taken(spans.start, gap))
     # A migration of unified memory begins before the operation that explains the gap.
     follows &= taken(start, np.minimum(place, len(mine) - 1)) == taken(operations.start, after)
-    one, other = (streams_of(idle.context.trace, operations, rows) for rows in (before, after))
+    one, other = (taken(operations.stream, rows) for rows in (before, after))
     same: Mask = follows & (one >= 0) & (one == other) & (operations.process[before] == operations.process[after])
     return same
 

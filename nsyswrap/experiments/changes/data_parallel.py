@@ -35,7 +35,15 @@ def _experiment(key: str, place: int, name: str, argument: str, *, alters: str) 
         alters=alters,
         values=_sizes if is_size else _switch_values,
         prepare=prepare,
-        lines={"PyTorch": f"model = DistributedDataParallel(model, {argument}={value})"},
+        lines={
+            "PyTorch": f"model = DistributedDataParallel(model, {argument}={value})",
+            "Lightning": f"strategy = DDPStrategy({argument}={value})\ntrainer = Trainer(strategy=strategy)",
+            **(
+                {"Hugging Face Transformers": f"arguments = TrainingArguments(ddp_{argument}={value})"}
+                if is_size
+                else {}
+            ),
+        },
     )
 
 

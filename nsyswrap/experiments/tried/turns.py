@@ -31,6 +31,9 @@ WARM_UP_STEPS, SETTLING_STEPS, SETTLING_PART = 10, 3, 5
 FEWEST_STEPS, MOST_STEPS = 5, 200
 # The change has settled when no step of a block takes longer than so many medians. Source: ours.
 SETTLED_FACTOR = 3.0
+# Steps that are timed alone may end once the standard error of their mean is such a share of it: two processes differ
+# by more. They take at least such a part of the time, since clocks rise at first. Source: ours.
+KNOWN_SHARE, LEAST_TIMED_SHARE, ERROR_BLOCKS = 0.002, 1 / 3, 10
 # Tuning all kernels of a large model takes minutes. Source: ours.
 COMPILES_LONGER = 5
 MOST_WARM_BLOCKS = 8
@@ -202,7 +205,7 @@ class Turns:
             yield from itertools.repeat(None, proved - WARM_UP_STEPS)
             return
         yield from self._get_ready()
-        if self._request["timed_s"] and (self._needs_workers or not self._request["is_for_loader"]):
+        if self._request["timed_s"]:
             yield from self.time_alone(self._clock)
         if self._needs_workers:
             return
@@ -271,19 +274,26 @@ class Turns:
     def time_alone(self, clock: TurnClock) -> Steps:
         """Note the times of steps without turns, and what the processes of the program use meanwhile.
 
-        Batches come in bursts, one of each worker, so a few steps do not say how many fill the time.
+        Batches come in bursts, one of each worker, so a few steps do not say how many fill the time. Once their mean is
+        known well they end, unless workers start again in each epoch, which a short time may miss.
         """
         self._clock = clock
-        before, lengths, count = used_cpu_s(), list[float](), 2 * FEWEST_STEPS
+        before, lengths, count, most_s = used_cpu_s(), list[float](), 2 * FEWEST_STEPS, self._request["timed_s"]
+        has_epochs = any(each.num_workers and not each.persistent_workers for each in self._program.loaders)
         while count:
             lengths += yield from self._measured(count, 0, with_epochs=True)
             spent_s = self._program.agreed(sum(lengths)) / 1e9
-            wanted = math.ceil(len(lengths) * (self._request["timed_s"] / spent_s - 1))
+            error = self._program.agreed(standard_error(lengths))
+            enough_s = most_s if has_epochs or error > KNOWN_SHARE else LEAST_TIMED_SHARE * most_s
+            wanted = math.ceil(len(lengths) * (enough_s / spent_s - 1))
             # At most as many again as so far.
             count = max(min(wanted, len(lengths), 10 * MOST_STEPS - len(lengths)), 0)
         cores = (used_cpu_s() - before) / (sum(lengths) / 1e9)
         losses = [float(each) for each in self._program.losses]
-        self._note("timed", step_ns=lengths, losses=losses, cores=cores, worker_bytes=worker_bytes())
+        since_s = time.perf_counter() - self._began
+        self._note(
+            "timed", step_ns=lengths, losses=losses, cores=cores, worker_bytes=worker_bytes(), since_s=since_s
+        )  # fmt: skip
 
     @property
     def _program(self) -> TriedProgram:
@@ -429,6 +439,13 @@ def _steps_in(block_s: float, step_ns: float) -> int:
 def _combined(key: str, switch: Callable[[TriedProgram, str], Undo]) -> Experiment:
     """Return an experiment that makes several changes at once."""
     return Experiment(key=key, place=0, name=key, alters="", values=lambda _program: (), switch=switch)
+
+
+def standard_error(lengths: list[float]) -> float:
+    """Return the standard error of the mean of neighbouring steps, as a share of it, from the means of ten blocks."""
+    size = len(lengths) // ERROR_BLOCKS
+    means = [statistics.fmean(lengths[at * size : (at + 1) * size]) for at in range(ERROR_BLOCKS)]
+    return statistics.stdev(means) / math.sqrt(ERROR_BLOCKS) / statistics.fmean(means)
 
 
 def interval(logs: list[float], limit: float) -> tuple[float, float]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.base import units
-from nsyswrap.events.operations import streams_of
+from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
@@ -75,7 +75,7 @@ def runs(context: TraceContext, kernels: GroupedKernels) -> npt.NDArray[np.int64
         return found
     counted = np.flatnonzero(~part[kernels.code])
     rows = kernels.rows[counted]
-    stream, device = streams_of(context.trace, context.operations, rows), context.operations.device_id[rows]
+    stream, device = taken(context.operations.stream, rows), context.operations.device_id[rows]
     order = np.lexsort((context.operations.start[rows], stream, device.astype(np.int64)))
     code, stream, device = kernels.code[counted][order], stream[order], device[order]
     new = (np.diff(code) != 0) | (np.diff(stream) != 0) | (np.diff(device) != 0)

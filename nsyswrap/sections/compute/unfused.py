@@ -12,13 +12,14 @@ numbers of elements agree. Where the X-ray step shows which tensors operators to
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
+from nsyswrap.base.rows import taken
 from nsyswrap.events.alternatives import Alternative
-from nsyswrap.events.operations import streams_of
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding, Severity
@@ -43,9 +44,8 @@ FUSABLE = frozenset({"elementwise", "reduction", "norm", "softmax", "random", "l
 Shares = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class _Members:
-    """What each group of kernels is to a chain: arrays of shape (groups,).
+class _Members(NamedTuple):
+    """What each group of kernels, or each kernel, is to a chain: arrays of equal length.
 
     Attributes:
         fusable: Whether a compiler can fuse it.
@@ -136,9 +136,7 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
     """Return the links between kernels; those of the optimizer have a finding of their own and are left out."""
     members, rows, start, end = _members(kernels), kernels.rows, context.operations.start, context.operations.end
     # The operations are sorted by start, so those of each queue are in order.
-    codes, first = tables.groups(
-        [context.operations.device_id[rows], streams_of(context.trace, context.operations, rows)]
-    )
+    codes, first = tables.groups([taken(context.operations.device_id, rows), taken(context.operations.stream, rows)])
     queue = codes.astype(np.min_scalar_type(-1 - len(first)))
     order = np.argsort(queue, kind="stable")
     saved = np.zeros(len(rows))
@@ -146,25 +144,25 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
     # Some kernels at a time, each with the one after it.
     for some in blocks(max(len(rows) - 1, 0)):
         mine = order[some.start : some.stop + 1]
-        length = np.maximum(end[rows[mine]] - start[rows[mine]], 1).astype(np.float64)
-        usable = context.phase_of_operations[rows[mine]] != context.phases.code(OPTIMIZER)
-        usable &= members.fusable[kernels.code[mine]]
-        link = usable[:-1] & usable[1:] & (np.diff(queue[mine]) == 0)
-        before, after = kernels.code[mine[:-1]], kernels.code[mine[1:]]
-        is_known, next_known = members.known[before], members.known[after]
-        agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
-        link &= (is_known & next_known & agree) | (is_known ^ next_known)
+        at, code = taken(rows, mine), taken(kernels.code, mine)
+        length = np.maximum(taken(end, at) - taken(start, at), 1).astype(np.float64)
+        its = _Members._make(taken(column, code) for column in members)
+        usable = (taken(context.phase_of_operations, at) != context.phases.code(OPTIMIZER)) & its.fusable
+        link = usable[:-1] & usable[1:] & (np.diff(taken(queue, mine)) == 0)
+        before, after = (_Members._make(column[part] for column in its) for part in (slice(-1), slice(1, None)))
+        agree = (before.low <= after.high) & (after.low <= before.high)
+        link &= (before.known & after.known & agree) | (before.known ^ after.known)
         # Where one kernel's tensors are not known, it takes as long for the tensor as the other one does.
-        written, read = length[:-1] * members.written[before], length[1:] * members.read[after]
-        saved[mine[:-1]] += np.where(link, np.minimum(np.where(is_known, written, read), length[:-1]), 0)
-        saved[mine[1:]] += np.where(link, np.minimum(np.where(next_known, read, written), length[1:]), 0)
+        written, read = length[:-1] * before.written, length[1:] * after.read
+        saved[mine[:-1]] += np.where(link, np.minimum(np.where(before.known, written, read), length[:-1]), 0)
+        saved[mine[1:]] += np.where(link, np.minimum(np.where(after.known, read, written), length[1:]), 0)
         linked[mine[:-1]] |= link
         linked[mine[1:]] |= link
         links += int(link.sum())
     for some in blocks(len(rows)):
-        length = np.maximum(end[rows[some]] - start[rows[some]], 1).astype(np.float64)
+        length = np.maximum(taken(end, rows[some]) - taken(start, rows[some]), 1).astype(np.float64)
         saved[some] = np.minimum(saved[some] / length, 1.0)
-        linked[some] &= members.known[kernels.code[some]]
+        linked[some] &= taken(members.known, kernels.code[some])
     return Chains(linked, saved, links)
 
 
