@@ -29,9 +29,10 @@ STEPS = f"""
 
 Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **turns**: how far a turn is
 from it, at most. **recorded**: under nsys. **report**: the step alone in the report, with its range; none where that is
-wider than a factor of {WIDEST_FACTOR}. **off**: how far it is from the measured step alone. **own**: how far the steps are
-that the recorded process took before it was recorded. **held**: whether the range holds the measured step. The rows are those
-where it does not, or that are off by more than {100 * STEP_OFF:.0f} %. `reports/overhead.json` has all programs.
+wider than a factor of {WIDEST_FACTOR}. **off**: how far it is from the measured step alone. **own**: how far the steps
+are that the recorded process took before it was recorded. **held**: whether the range holds the measured step. The rows
+are those where it does not, or that are off by more than {100 * STEP_OFF:.0f} %. `reports/overhead.json` has all
+programs.
 
 | program | alone | turns | recorded | report | off | own | held |
 |---|---|---|---|---|---|---|---|
