@@ -20,21 +20,19 @@ STEP_OFF, FIX_OFF = 0.08, 0.20
 KINDS = {"fault": "", "fix": ", fixed"}
 HEAD = """# Overhead: what the profiler costs, and the step without it
 
-nsys adds some microseconds to each call that it records. A program whose CPU sets the pace is slower under it; one
-whose GPU does is not. The numbers on the first screen of a report are about the program as it runs alone. `make
-overhead` runs programs alone and under `nsyswrap profile`, in turns on the same cores, and writes this page from
-`reports/overhead.json`.
+nsys slows a program whose CPU sets the pace, and not one whose GPU does. The first screen of a report is about the
+program as it runs alone. `make overhead` runs programs alone and under `nsyswrap profile`, in turns on the same cores,
+and writes this page from `reports/overhead.json`.
 """
 STEPS = f"""
 ## The step alone
 
 Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **turns**: how far a turn is
-from it, at most: so noisy are program and machine. **recorded**: under nsys.
-**report**: the step alone in the report, with its range; none where the report calls it unknown, because the range is
-wider than a factor of {WIDEST_FACTOR}. **off**: how far that is from the measured step alone. **own**: how far the
-steps are that the recorded process took before it was recorded. **held**: whether the range holds the measured step.
-The rows are those where it does not, or that are off by more than {100 * STEP_OFF:.0f} %.
-`reports/overhead.json` has all programs.
+from it, at most. **recorded**: under nsys. **report**: the step alone in the report, with its range; none where that is
+wider than a factor of {WIDEST_FACTOR}. **off**: how far it is from the measured step alone. **own**: how far the steps
+are that the recorded process took before it was recorded. **held**: whether the range holds the measured step. The rows
+are those where it does not, or that are off by more than {100 * STEP_OFF:.0f} %. `reports/overhead.json` has all
+programs.
 
 | program | alone | turns | recorded | report | off | own | held |
 |---|---|---|---|---|---|---|---|
@@ -54,8 +52,7 @@ more than {100 * FIX_OFF:.0f} %.
 VERDICTS = """
 ## What limits the run
 
-A verdict says that the GPU waits, or it does not. The GPU is as busy alone as its work in the recording takes of the
-mean step alone.
+The GPU is as busy alone as its work in the recording takes of the mean step alone.
 """
 
 
