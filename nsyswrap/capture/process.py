@@ -20,6 +20,7 @@ _POLL_S = 0.1
 # How long the pipes of a tool that has ended are read: what it wrote is in them already.
 _LEFT_OPEN_S = 1.0
 _KILLED_S = 5.0
+_STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,12 @@ def output_of(
         if process is not None:
             _end(process)
     return Output(code, *(pipe.decode(errors="replace") for pipe in output))
+
+
+def run_on_stderr(argv: Sequence[str]) -> int:
+    """Run a command to its end, with all of its output on stderr; return its exit code, 128 + n for a signal."""
+    code = subprocess.run(argv, stdout=_STDERR, check=False).returncode  # noqa: S603 - argv is a list; no shell reads it
+    return code if code >= 0 else 128 - code
 
 
 def _started(argv: Sequence[str | Path], env: Mapping[str, str] | None, cwd: Path | None) -> subprocess.Popen[bytes]:

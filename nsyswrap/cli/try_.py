@@ -3,7 +3,6 @@
 import glob
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from nsyswrap.experiments.outcome import Trial
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-_MOST_PATHS, _STDERR = 3, 2
+_MOST_PATHS = 3
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> float:
@@ -138,6 +137,7 @@ def newest_run(script: str) -> Path | None:
 def _profiled(command: tuple[str, ...], python: str | None) -> Path | None:
     """Profile a program until its steps are recorded, and return the result; None where that cannot be done here."""
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415
+    from nsyswrap.capture.process import run_on_stderr  # noqa: PLC0415
 
     try:
         find_nsys()
@@ -146,10 +146,9 @@ def _profiled(command: tuple[str, ...], python: str | None) -> Path | None:
     click.echo("nsyswrap: the program has no profile yet: it is profiled first, for its plan", err=True)
     words = [sys.executable, "-m", "nsyswrap", "profile", "--quiet", "--stop-after"]
     words += ["--python", python] if python else []
-    # What it prints goes to stderr: stdout is for the result.
-    done = subprocess.run([*words, "--", *command], stdout=_STDERR, check=False)  # noqa: S603 - the user's program
-    if done.returncode not in {0, CaptureError.exit_code}:
-        sys.exit(done.returncode)
+    code = run_on_stderr([*words, "--", *command])  # stdout is for what was tried
+    if code not in {0, CaptureError.exit_code}:
+        sys.exit(code)
     return newest_run(command[0])
 
 

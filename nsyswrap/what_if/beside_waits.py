@@ -7,7 +7,7 @@ The kernel of a collective occupies one multiprocessor for each of its blocks, a
     in time     |##1##|## 2 ##|## 3 ##|====|
 
 Source: NCCL's kernels have one block a channel; 24 of 132 multiprocessors took 1.2 to 1.3 times as long for the kernels
-of the backward pass of ten jobs on H100s and H200s.
+of the backward pass of eight jobs on H100s and H200s.
 """
 
 import numpy as np
