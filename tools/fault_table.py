@@ -54,7 +54,7 @@ LIMITS = """
 ## Limits
 
 The programs are small and each has one fault. A real program has several, which hide one another. The rules read no
-number that was measured on these programs.
+number that was measured on these programs. How wide the range of a prediction is was chosen with some of them.
 
 - `emptied_by_trainer` gives memory back after each step. The CPU loses its lead and launches late for longer than the
   calls took. That time goes to launches and CPU code.

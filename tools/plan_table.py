@@ -33,19 +33,16 @@ COPY_RATES = CAPTURES.parent / "faults" / "copy_rates.json"
 PROGRAMS = Path(__file__).resolve().parent.parent / "workloads" / "combined"
 NEAR = 0.25
 Steps = Mapping[str, Mapping[str, int]]
-HEADS = "| program | change | predicted step, ms | measured step, ms | in the interval | step | saving | order |"
+HEADS = "| program | change | predicted step, ms | measured step, ms | missed |"
 ABOUT = """Each program of `workloads/combined` has two or three faults, each with a switch. It is profiled with every
 set of its faults fixed; `tools/judge_plans.py` does that again. The plan below is that of the capture with all faults:
 each change is simulated on top of those before it. It leaves out findings that the program has no switch for."""
 MEANINGS = (
     "- **predicted step**: the mean step after this change and those before it, and its range.",
     "- **measured step**: the mean step of the run with these faults fixed, and of the run before this change.",
-    "- **in the interval**: whether the measured step is in the predicted interval.",
-    "- **step**: whether the predicted step is within 25 % of the measured one.",
-    "- **saving**: whether what it saves of the step with all faults is within 25 % of what was measured.",
-    "- **order**: whether no other fault, fixed in its place, leaves a step that is shorter by more than 3 %.",
-    "",
-    "Empty cells mean yes.",
+    "- **missed**: *interval*, where the measured step is outside of the predicted one. *step*, *saving*: the step, or",
+    "  what is saved of that with all faults, is off by more than 25 %. *order*: another fault, fixed in its place,",
+    "  leaves a step that is shorter by more than 3 %.",
 )
 LIMITS = """The captures are cut to 768 KiB, so the step that a plan begins with may differ from the measured one. Most
 programs were profiled once with each set, 20 to 36 steps, on machines whose cores others share."""
@@ -188,16 +185,22 @@ def plan_of(packed: Path, rules: frozenset[str]) -> Plan:
 
 def _row(one: Outcome) -> str:
     if one.change is None:
-        return f"| `{one.program}` | `{one.switch}` | not in the plan | | | | | |"
+        return f"| `{one.program}` | `{one.switch}` | not in the plan | | |"
     low, point, high = (f"{each / 1e6:.2f}" for each in one.change.step.in_order)
     predicted = f"{point} ({low} to {high})"
+    order = f"order: another leaves {one.best_ns / 1e6:.2f}"
+    parts = (
+        ("interval", one.is_within),
+        ("step", one.step_is_near),
+        ("saving", one.saving_is_near),
+        (order, one.is_first),
+    )
     cells = (
         f"`{one.program}`",
         f"`{one.switch}` (`{one.change.rule}`)",
         predicted,
         f"{one.measured_ns / 1e6:.2f} of {one.before_ns / 1e6:.2f}",
-        *("" if each else "no" for each in (one.is_within, one.step_is_near, one.saving_is_near)),
-        "" if one.is_first else f"no: another leaves {one.best_ns / 1e6:.2f}",
+        ", ".join(name for name, is_right in parts if not is_right),
     )
     return f"| {' | '.join(cells)} |"
 
