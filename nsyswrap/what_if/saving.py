@@ -190,13 +190,15 @@ def _step_error(simulation: Simulation, changes: Sequence[Change]) -> float:
     """Return how much what the changes save may differ between two runs, in ns of the sample.
 
     What makes a step longer makes it longer with the changes, too. So it is the error of the ratio of both, for two
-    runs of as many steps. Source: W. Cochran, Sampling Techniques, 1977, chapter 6, the standard error of a ratio.
+    runs of as many steps. Source: W. Cochran, Sampling Techniques, 1977, chapter 6, the standard error of a ratio. Of
+    several ranks, other ones wait in each step, also in those with the changes: there it is the error of their mean.
     """
     now, then = simulation.paces(), simulation.paces(*changes)
     if len(now) <= 1 or not now.sum():
         return 0.0
     count = max(len(simulation.context.steps.measured_inside(simulation.window)), len(now))
-    off = then - now * (then.sum() / now.sum())
+    is_of_ranks = len(simulation.collectives.ranks.each) > 1
+    off = then if is_of_ranks else then - now * (then.sum() / now.sum())
     return NINE_OF_TEN * sqrt(2 / count) * float(off.std(ddof=1) / now.mean()) * (simulation.simulated_ns or 0)
 
 
