@@ -28,7 +28,7 @@ ENOUGH_STEPS = 5
 NOT_FIRST = {"emptied_by_trainer", "unpinned_columns"}
 RAISE_MORE = {
     # Elementwise kernels in chains take a sixth of the time of the fixed program, too.
-    *("channels_first", "features_to_host"),
+    "features_to_host",
     # Copies belong to the attention, and compilations to the timing of algorithms.
     *("attention_by_hand", "tuned_by_lightning"),
     *("checkpoints", "emptied_by_trainer", "growing_history", "histograms", "new_lengths", "recurrent_cells"),
