@@ -36,7 +36,7 @@ CANNOT = "no saving is predicted: the simulation does not reproduce this run"
 # What a fix leaves open, for nine of ten. It may save half of a small saving, or a share of what is left more or less:
 # a fifth of it where the host saves, a twentieth where kernels do. A twentieth of a large saving may not come, or more
 # may come with it: a third of what is left at most. And kernels that replace others take a third more or less.
-# Source: 28 of 31 programs of reports/overhead.json with their fixes, on H100 and H200, and 12 of 15 programs of
+# Source: 27 of 30 programs of reports/overhead.json with their fixes, on H100 and H200, and 12 of 15 programs of
 # workloads/faults/held_out.py. The shares were chosen on these.
 HOST_FIX_ERROR, FIX_ERROR, OPEN_ERROR = 0.20, 0.05, 0.33
 
