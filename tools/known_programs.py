@@ -300,9 +300,12 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(wrong), file=sys.stderr)
         return bool(wrong)
     there = [each for each in programs if all((chosen.out / each.name / form / PACKED).exists() for form in FORMS)]
-    stories = {each.name: write_pages(each, chosen.out / each.name) for each in there}
-    if stories:
-        (chosen.out / STORIES).write_text(json.dumps(stories, indent=2) + "\n")
+    written, kept = {each.name: write_pages(each, chosen.out / each.name) for each in there}, chosen.out / STORIES
+    # Programs that were not chosen keep their stories.
+    stories = (json.loads(kept.read_text()) if kept.exists() else {}) | written
+    if written:
+        in_order = {each.name: stories[each.name] for each in KNOWN if each.name in stories}
+        kept.write_text(json.dumps(in_order, indent=2) + "\n")
     return 0
 
 
