@@ -2,6 +2,7 @@
 
     python tools/judge_xray.py --out FOLDER [--limit 400] [--lanes 4] [NAME ...]
     python tools/judge_xray.py --out FOLDER --sampled [NAME ...]      lines against sampled stacks of the same run
+    python tools/judge_xray.py --out FOLDER --turns 8 [NAME ...]      measured steps with and without an X-ray step
     python tools/judge_xray.py --captures CAPTURE ...                 shares of kept captures, without a GPU
 
 Each program of tools/xray_programs.py runs once under `nsyswrap profile` and once under PyTorch's own tools. A row says
@@ -11,19 +12,28 @@ both. docs/xray.md has the table.
 
 With --sampled, Python stacks are sampled in the recording. A sample inside a call that launches something has a line,
 and so has what is launched, from the X-ray step.
+
+With --turns, each program runs up to so many times with an X-ray step and without one, in turns: with it, without,
+without, with it, and so on. The medians of their recorded steps are compared in pairs, as ratios, with the interval of
+Student's t; and so are the medians as shares of the steps that the same process took before the recording. Half of the
+cores are for the program that has the GPU. The next one starts on the others, and waits for a lock before it uses the
+GPU; what comes after a recording runs there, too.
 """
 
 import argparse
 import ctypes
 import json
+import math
 import os
+import re
 import sqlite3
+import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -32,6 +42,7 @@ import numpy as np
 
 from nsyswrap.base.intervals import Spans, containing
 from nsyswrap.capture_file import with_recorded
+from nsyswrap.compare.bootstrap import student_limit
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.operators.fused_names import fused_operators
 from nsyswrap.operators.join import find_launchers
@@ -45,6 +56,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tools" / "xray_programs.py"
 # Enough for the steps before the recording, at most 100, and for the recording.
 LONGEST_S, STEPS, RECORDED = 180, 400, 20
+# Programs that start, run and are analyzed at once in turns; one of them has the GPU.
+IN_TURNS, RECORDED_IN_TURNS, CONFIDENCE = 3, "60", 0.95
 HEADS = (
     "program",
     "operator",
@@ -69,7 +82,8 @@ def names_of_programs() -> list[str]:
     return [*xray_programs.NAMES, *(f"{name}{xray_programs.COMPILED}" for name in xray_programs.BOTH)]
 
 
-def profile(name: str, folder: Path, *options: str) -> dict[str, Any]:
+def profile(name: str, folder: Path, *options: str, more: Sequence[str] = ()) -> dict[str, Any]:
+    """Run a program under `nsyswrap profile` and return its report."""
     words = (
         "--output",
         str(folder),
@@ -80,13 +94,14 @@ def profile(name: str, folder: Path, *options: str) -> dict[str, Any]:
         "--no-alternatives",
         "--quiet",
     )
-    program = (sys.executable, str(PROGRAMS), name, "--steps", str(STEPS))
+    program = (sys.executable, str(PROGRAMS), name, "--steps", str(STEPS), *more)
     run("-m", "nsyswrap", "profile", *words, *options, "--", *program)
     report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return report
 
 
 def run(*words: str) -> None:
+    """Run Python."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(  # noqa: S603 - words of ours
         [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False
@@ -214,6 +229,73 @@ def judge_lines(name: str, folder: Path) -> str:
     return f"| {name} | {both} | {f'{equal / both:.1%}' if both else ''} |"
 
 
+def judge_turns(name: str, folder: Path, turns: int, limit_s: float) -> str:
+    """Run a program with and without an X-ray step in turns, and return a row of the table of times."""
+    cores, ends = sorted(os.sched_getaffinity(0), key=_core), time.monotonic() + limit_s
+    own, others = cores[: len(cores) // 2] or cores, cores[len(cores) // 2 :]
+    gate = ("--gate", str(folder / "gate"), "--cores", ",".join(map(str, own)))
+
+    def one(number: int, option: str) -> tuple[float, float] | None:
+        """Return the medians of the recorded steps and of those before, in ms; None for no run."""
+        where = folder / f"{name}-{number}"
+        try:
+            if time.monotonic() > ends:
+                return None
+            options = (option, "--no-profiler-cost", "--steps", RECORDED_IN_TURNS)
+            recorded = profile(name, where, *options, more=gate)["step"]["recorded_ns"]
+            alone = json.loads((where / "steps_alone.json").read_text(encoding="utf-8"))["processes"][0]["host_ns"]
+        except (OSError, KeyError, subprocess.TimeoutExpired) as error:
+            print(f"{name} {option}: {error!r}", flush=True)
+            return None
+        found = recorded / 1e6, statistics.median(alone) / 1e6
+        print(f"{name} {option}: {found[0]:.3f} ms, before the recording {found[1]:.3f} ms", flush=True)
+        return found
+
+    os.sched_setaffinity(0, others)
+    with ThreadPoolExecutor(IN_TURNS) as pool:
+        runs: list[tuple[str, Future[tuple[float, float] | None]]] = []
+        for turn in range(turns):
+            for option in ("--xray", "--no-xray")[:: -1 if turn % 2 else 1]:
+                runs.append((option, pool.submit(one, len(runs), option)))
+        pairs: list[dict[str, tuple[float, float]]] = []
+        for first, second in zip(runs[::2], runs[1::2], strict=True):
+            found = {option: each for option, run in (first, second) if (each := run.result()) is not None}
+            if len(found) == len((first, second)):
+                pairs.append(found)
+                print(turns_row(name, pairs), flush=True)
+    os.sched_setaffinity(0, cores)
+    return turns_row(name, pairs)
+
+
+def turns_row(name: str, pairs: Sequence[Mapping[str, tuple[float, float]]]) -> str:
+    """Return a row of the table of times."""
+    medians = (statistics.median(pair[option][0] for pair in pairs) for option in ("--xray", "--no-xray") if pairs)
+    plain = [math.log(pair["--xray"][0] / pair["--no-xray"][0]) for pair in pairs]
+    against = [
+        each - math.log(pair["--xray"][1] / pair["--no-xray"][1]) for each, pair in zip(plain, pairs, strict=True)
+    ]
+    cells = (*(f"{each:.3f}" for each in medians), _differ(plain), _differ(against))
+    return f"| {name} | {len(pairs)} | {' | '.join(cells)} |"
+
+
+def _differ(logs: Sequence[float]) -> str:
+    """Return by how much times differ, from logarithms of ratios, with its interval."""
+    if len(logs) < 2:  # noqa: PLR2004 - a spread
+        return ""
+    limit = student_limit((1 + CONFIDENCE) / 2, len(logs) - 1)
+    mean, reach = statistics.fmean(logs), limit * statistics.stdev(logs) / math.sqrt(len(logs))
+    return f"{math.expm1(mean):+.2%} ({math.expm1(mean - reach):+.2%} to {math.expm1(mean + reach):+.2%})"
+
+
+def _core(cpu: int) -> tuple[int, int]:
+    """Return what sorts the threads of a core beside one another."""
+    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    try:
+        return int(re.split(r"[,-]", path.read_text(encoding="utf-8"))[0]), cpu
+    except (OSError, ValueError):
+        return cpu, cpu
+
+
 def line(row: dict[str, Any]) -> str:
     shares = (row[f"{each}_share"] for each in ("joined", "module", "optimizer", "line"))
     numbers = (row["step_operations"], row["by_pytorch"])
@@ -232,6 +314,9 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=400, metavar="S", help="begin no program after S seconds")
     parser.add_argument("--lanes", type=int, default=4, help="how many programs run beside one another")
     parser.add_argument("--sampled", action="store_true", help="compare lines with sampled stacks")
+    parser.add_argument(
+        "--turns", type=int, default=0, metavar="N", help="compare up to N runs with as many without it"
+    )
     chosen = parser.parse_args()
     rows: list[dict[str, Any]] = []
     ends = time.monotonic() + chosen.limit
@@ -247,8 +332,12 @@ def main() -> int:
             print(f"{name}: left out, the time is over", flush=True)
             return
         try:
-            if chosen.sampled:
-                print(judge_lines(name, chosen.out), flush=True)
+            if chosen.sampled or chosen.turns:
+                left = (ends - time.monotonic()) / (len(names) - names.index(name))
+                ways = (
+                    judge_turns(name, chosen.out, chosen.turns, left) if chosen.turns else judge_lines(name, chosen.out)
+                )
+                print(ways, flush=True)
                 return
             rows.append(measure(name, chosen.out))
         except (OSError, KeyError, subprocess.TimeoutExpired) as error:
@@ -259,10 +348,12 @@ def main() -> int:
 
     heads: tuple[str, ...] = HEADS
     names = chosen.names or names_of_programs()
-    if chosen.sampled:
+    if chosen.turns:
+        heads = ("program", "pairs", "step with it, ms", "without it, ms", "differ by", "against the steps before")
+    elif chosen.sampled:
         heads = ("program", "samples that both know", "same line")
     print("| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", sep="\n", flush=True)
-    with ThreadPoolExecutor(chosen.lanes) as lanes:
+    with ThreadPoolExecutor(1 if chosen.turns else chosen.lanes) as lanes:
         list(lanes.map(one, names))
     if rows:
         print("", "| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *map(line, rows), sep="\n")

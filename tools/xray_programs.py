@@ -8,7 +8,9 @@ No program depends on nsyswrap. The models have random weights and learn random 
 """
 
 import argparse
+import fcntl
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +38,7 @@ class Attention(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.heads, self.by_hand = heads, by_hand
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Return what each token takes from those before it."""
         batch, length, width = values.shape
         parts = self.inputs(values).split(width, dim=2)
         query, key, value = (each.view(batch, length, self.heads, -1).transpose(1, 2) for each in parts)
@@ -58,6 +61,7 @@ class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the values after the layer."""
         values = values + self.attention(self.norms[0](values))
         return values + self.mlp(self.norms[1](values))
 
@@ -72,6 +76,7 @@ class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return a number for each word at each place."""
         values = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks[:-1]:
             values = block(values)
@@ -245,11 +250,18 @@ def answers(step: Step) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Run the program that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=[*NAMES, *(f"{each}{COMPILED}" for each in BOTH)])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--profiler", type=Path, metavar="FILE")
+    parser.add_argument("--gate", type=Path, metavar="FILE", help="wait until no other program holds this file")
+    parser.add_argument("--cores", default="", metavar="LIST", help="then run on these cores")
     chosen = parser.parse_args()
+    if chosen.gate:
+        gate = chosen.gate.open("w")  # until the process ends
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        os.sched_setaffinity(0, map(int, chosen.cores.split(",")))
     torch.manual_seed(0)
     if chosen.name == overhead_programs.lightning_loop.__name__:
         overhead_programs.lightning_loop(chosen.steps)

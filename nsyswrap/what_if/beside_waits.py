@@ -6,8 +6,8 @@ The kernel of a collective occupies one multiprocessor for each of its blocks, a
                       |== waits ===============|====|
     in time     |##1##|## 2 ##|## 3 ##|====|
 
-Source: NCCL's kernels have one block a channel; 24 of 132 multiprocessors took 1.2 to 1.3 times as long for the kernels
-of the backward pass of eight jobs on H100s and H200s.
+Source: NCCL's kernels have one block a channel. Where 24 of 132 multiprocessors were kept, kernels of the backward pass
+of eight jobs on H100s and H200s took 1.2 to 1.3 times as long.
 """
 
 import numpy as np

@@ -62,6 +62,21 @@ def test_lines_of_samples_inside_of_launches_are_compared(tmp_path: Path) -> Non
     assert differing == {("model.py:9", "model.py:8"): 1}
 
 
+def test_turns_are_compared_in_pairs_and_against_the_steps_before() -> None:
+    """Runs of one pair are 1 % apart, those of another 3 %: Student's t of two pairs is 12.7."""
+    pairs = [
+        {"--xray": (101.0, 50.0), "--no-xray": (100.0, 50.0)},
+        {"--xray": (206.0, 103.0), "--no-xray": (200.0, 100.0)},
+    ]
+    row = judge_xray.turns_row("encoder", pairs)
+    assert row == ("| encoder | 2 | 153.500 | 150.000 | +2.00% (-9.95% to +15.53%) | +0.50% (-5.66% to +7.06%) |")
+
+
+def test_one_pair_has_no_interval() -> None:
+    pair = {"--xray": (101.0, 50.0), "--no-xray": (100.0, 50.0)}
+    assert judge_xray.turns_row("encoder", [pair]) == "| encoder | 1 | 101.000 | 100.000 |  |  |"
+
+
 def test_a_kept_capture_has_a_row_without_what_pytorch_says(tmp_path: Path) -> None:
     """All has an operator and a line, nothing can be compared with torch.profiler."""
     path = tmp_path / "conv" / "capture.sqlite"
