@@ -146,7 +146,7 @@ class Simulation:
     @memo
     def _outcome(self, changes: frozenset[Change]) -> tuple[int, Times]:
         """Return the length and the paces with some changes; findings and the plan need those of the same ones."""
-        happened = self.graph.run(*changes)
+        happened = self.graph.run(*changes) if changes else self._as_it_was
         if changes and (faster := self.without_waits(happened)) is not None:
             happened = self.graph.run(*changes, faster)
         done: Times = np.maximum.accumulate(happened)[self._last_of_steps]
